@@ -3,7 +3,7 @@ Every log event and every metric by name, and how logs are written.
 
 Nothing else makes up a name: ``log.info(Event.TICK_DONE, due=3)``. docs/telemetry.md
 lists them for operators; tests compare the two, and look for names that nobody uses.
-Imports no other module of ours.
+Imports nothing of ours but models.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import structlog
 from prometheus_client import Counter, Gauge, Histogram, start_http_server
 from structlog.typing import Processor
 
+from models.errors import UsageError
 from models.units import CONTROLS
 
 LogFormat = Literal["auto", "json", "console"]
@@ -443,5 +444,16 @@ def _drop_controls(
 
 
 def serve_metrics(address: str, port: int) -> None:
-    """Serve the metrics on *port* of *address*, in threads of their own."""
-    start_http_server(port, address)
+    """
+    Serve the metrics on *port* of *address*, in threads of their own.
+
+    Raises:
+        UsageError: It cannot be listened on.
+    """
+    try:
+        start_http_server(port, address)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {address}:{port}: {error.strerror}. Set"
+            " MINUTEHAND_METRICS_PORT to another port."
+        ) from None

@@ -86,7 +86,7 @@ def check_worker(settings: Settings) -> None:
     """
     refuse_memory_broker(settings)
     make_engine(settings.database_url).dispose()
-    _prepare_workspace(settings.workspace)
+    prepare_workspace(settings.workspace)
     refuse_cluster(settings)
 
 
@@ -125,8 +125,13 @@ def refuse_memory_broker(settings: Settings) -> None:
         )
 
 
-def _prepare_workspace(folder: Path) -> None:
-    """Make the workspace folder, or say why it cannot be used."""
+def prepare_workspace(folder: Path) -> None:
+    """
+    Make the workspace folder.
+
+    Raises:
+        UsageError: It cannot be used.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
@@ -20,6 +21,7 @@ import typer
 from actions.leader import expire_lease
 from actions.tick import TickReport
 from celery_app.embedded_worker import EmbeddedWorker
+from celery_app.worker_start import prepare_workspace
 from cli.connection import get_settings, write_database
 from cli.keys import tell_how_to_sign_in
 from cli.output import err
@@ -27,7 +29,7 @@ from cli.web import log_as_set
 from cli.web_app import make_app
 from migrations.schema import migrate
 from models.database.engine import make_engine
-from models.database.sqlite_place import find_sqlite_file
+from models.database.sqlite_place import find_sqlite_file, name_lock
 from models.errors import ConflictError, UsageError
 from operations.rescue import take_over_all
 from scheduler_server import Scheduler, make_scheduler, run
@@ -66,10 +68,12 @@ def run_embedded(
 
     Raises:
         ConflictError: Another process runs on the same embedded database.
-        UsageError: The embedded database cannot be kept where the settings say.
+        UsageError: The workspace, or the embedded database, cannot be kept where the
+            settings say.
     """
-    # First, since it refuses a place where no database can be kept.
+    # First, since they refuse a place where nothing can be kept.
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
+    prepare_workspace(settings.workspace)
     with _owning(settings) as alone:
         migrate(engine)
         if alone:
@@ -124,21 +128,33 @@ def _owning(settings: Settings) -> Iterator[bool]:
     if path is None or not settings.is_embedded:
         yield False
         return
-    lock = Path(f"{path}.lock")
-    with lock.open("a+") as file:
-        try:
-            # The kernel releases it when this process ends, even after kill -9.
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            raise ConflictError(
-                f"minutehand up is already running on {path}"
-                f" (pid {file.read().strip()})"
-            ) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
+    with _lock(path):
         yield True
+
+
+def _lock(path: Path) -> FileIO:
+    """Return the open lock of *path*, with our pid for whoever comes next."""
+    lock = name_lock(path)
+    try:
+        file = FileIO(lock, "a+")
+    except OSError as error:
+        raise UsageError(
+            f"{lock} cannot be made: {error.strerror}. Free some space there, or set"
+            " MINUTEHAND_HOME to another folder."
+        ) from None
+    try:
+        # The kernel releases it when this process ends, even after kill -9.
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise ConflictError(
+            f"minutehand up is already running on {path}"
+            f" (pid {lock.read_text().strip()})"
+        ) from None
+    file.truncate(0)
+    with suppress(OSError):  # on a full disk, the other one learns no pid
+        file.write(str(os.getpid()).encode())
+    return file
 
 
 def _take_over(engine: sa.Engine) -> None:

@@ -86,6 +86,9 @@ _READ_ONLY = "25006"
 _DISK_FULL, _NO_SPACE = "53100", "No space left on device"
 
 
+#: What SQLite says if its file cannot grow.
+_FULL_FILE = "database or disk is full"
+
 #: SQLSTATE of a transaction that was taken back, since it and another one waited for
 #: each other.
 _DEADLOCK = "40P01"
@@ -109,6 +112,11 @@ def make_unreachable(error: BaseException) -> UnreachableError:
         return UnreachableError(
             f"the disk of the database is full: {first}. Free some space there, or give"
             " it a larger disk"
+        )
+    if said == _FULL_FILE:
+        return UnreachableError(
+            "the disk of the database is full. Free some space at MINUTEHAND_HOME (or"
+            " the path in MINUTEHAND_DATABASE_URL), or set it to another folder"
         )
     if _get_state(cause) in _FORGOTTEN:
         said += (

@@ -28,6 +28,11 @@ def find_sqlite_file(url: str) -> Path | None:
     return Path(parsed.database)
 
 
+def name_lock(path: Path) -> Path:
+    """Return the file that ``minutehand up`` locks to be alone on *path*."""
+    return Path(f"{path}.lock")
+
+
 def prepare_place(path: Path) -> None:
     """
     Make the folder of the database *path* if the database may be kept there.
@@ -47,14 +52,23 @@ def prepare_place(path: Path) -> None:
     else:
         if not os.access(folder, os.W_OK | os.X_OK):
             reason = f"nothing can be written to {folder}"
-        elif path.exists() and not (path.is_file() and os.access(path, os.W_OK)):
-            reason = "it is not a file, or it cannot be written to"
+        elif foreign := _find_foreign(path):
+            reason = f"{foreign} is not a file, or it cannot be written to"
         else:
             return
     raise UsageError(
         f"{path} cannot be the database: {reason}. Set MINUTEHAND_HOME (or the path in"
         " MINUTEHAND_DATABASE_URL) to a folder that may be written to."
     )
+
+
+def _find_foreign(path: Path) -> Path | None:
+    """Return what another user left of a database at *path*; None: nothing."""
+    of_sqlite = (Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm"))
+    for file in (*of_sqlite, name_lock(path)):
+        if file.exists() and not (file.is_file() and os.access(file, os.W_OK)):
+            return file
+    return None
 
 
 def _refuse_network_file_system(path: Path) -> None:

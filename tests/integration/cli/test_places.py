@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,69 @@ def test_home_that_cannot_be_one_names_the_setting(
     assert (2, "") == (answer.code, answer.out)
     assert "Set MINUTEHAND_HOME" in answer.err
     assert "All data is in" not in answer.err
+
+
+@pytest.mark.parametrize("file", ["", "-wal", "-shm", ".lock"])
+@pytest.mark.parametrize("command", [("apps", "list"), ("up",)])
+def test_file_beside_the_database_that_is_not_ours_is_named(
+    embedded: Call,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    command: tuple[str, ...],
+    file: str,
+):
+    """Left by another user: it cannot be written to, and neither can the database."""
+    (tmp_path / f"minutehand.sqlite3{file}").mkdir()
+    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path))
+
+    answer = embedded(*command)
+
+    assert (2, "") == (answer.code, answer.out)
+    assert f"minutehand.sqlite3{file} is not a file, or it cannot" in answer.err
+    assert "Set MINUTEHAND_HOME" in answer.err
+
+
+def test_workspace_that_is_not_ours_names_the_setting(
+    embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """Before a step fails for it."""
+    (tmp_path / "workspace").touch()
+    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path))
+
+    answer = embedded("up")
+
+    assert (2, "") == (answer.code, answer.out)
+    assert f"{tmp_path / 'workspace'} cannot be the workspace" in answer.err
+    assert "Set MINUTEHAND_WORKSPACE" in answer.err
+
+
+def test_place_that_has_no_lock_is_refused(
+    embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """As on a disk that is full: here its folder is not there."""
+    (tmp_path / "minutehand.sqlite3.lock").symlink_to(tmp_path / "none" / "lock")
+    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path))
+
+    answer = embedded("up")
+
+    assert (2, "") == (answer.code, answer.out)
+    assert "sqlite3.lock cannot be made: No such file or directory." in answer.err
+
+
+@pytest.mark.parametrize("command", ["up", "scheduler"])
+def test_port_of_the_metrics_that_is_taken_names_the_setting(
+    embedded: Call, monkeypatch: pytest.MonkeyPatch, command: str
+):
+    """Before anything is made or started."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        monkeypatch.setenv("MINUTEHAND_METRICS_PORT", port)
+        monkeypatch.setenv("MINUTEHAND_BROKER_URL", "redis://127.0.0.1:1/0")
+        answer = embedded(command)
+
+    assert (2, "") == (answer.code, answer.out)
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in answer.err
+    assert "Set MINUTEHAND_METRICS_PORT" in answer.err
 
 
 def test_folder_in_the_place_of_the_database_is_refused(

@@ -225,6 +225,20 @@ def test_damaged_file_is_told_with_a_way_out(tmp_path: Path, sqlite_url: str):
     engine.dispose()
 
 
+def test_file_that_cannot_grow_is_told_with_a_way_out(sqlite_engine: sa.Engine):
+    """SQLite says of a bound that was set what it says of a disk without space."""
+
+    def grow(connection: sa.Connection) -> None:
+        connection.execute(sa.text("pragma max_page_count = 1"))
+        connection.execute(sa.text("create table large as select zeroblob(100000)"))
+
+    with (
+        pytest.raises(UnreachableError, match=r"is full\. .* MINUTEHAND_HOME"),
+        writing(sqlite_engine) as connection,
+    ):
+        grow(connection)
+
+
 def test_the_heart_survives_what_a_statement_says(unmigrated_url: str):
     """A schema that is away for a moment (a restore) must not end all renewals."""
     engine = make_engine(unmigrated_url)
