@@ -45,7 +45,7 @@ import structlog
 
 import tracing
 from actions.due_rows import fetch_next_look
-from actions.leader import LeadershipLostError
+from actions.leader import LeadershipLostError, fetch_lookback
 from actions.tick import TickReport, run_look, run_tick
 from celery_app.answer_reader import reading_answers
 from celery_app.assembly import SchedulerParts, make_presence, prepare_scheduler
@@ -148,11 +148,13 @@ class Scheduler(SchedulerParts):
         gives_way_at = self._find_end(now, started) - LEFT_S
         try:
             self.upkeep.end_pauses(now)
+            with reading(self.engine) as connection:
+                lookback = fetch_lookback(connection, self.settings.lookback, now=now)
             report = run_tick(  # step 4
                 now,
                 engine=self.engine,
                 dispatcher=self.dispatcher,  # steps 5 and 6
-                lookback=self.settings.lookback,
+                lookback=lookback,
                 chunk=self.settings.chunk,
                 is_over=lambda: self.monotonic() >= gives_way_at,
             )

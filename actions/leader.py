@@ -287,9 +287,48 @@ def write_lease(
     return connection.execute(update.values(values)).rowcount
 
 
-def record_tick(connection: sa.Connection, now: datetime) -> None:
-    """Record the time of a tick, by the database's clock; call ``check`` first."""
-    write_lease(connection, last_tick_at=now)
+def record_tick(
+    connection: sa.Connection,
+    now: datetime,
+    *,
+    since: datetime | None = None,
+    is_cut: bool = False,
+) -> None:
+    """
+    Record the time of a tick, by the database's clock; call ``check`` first.
+
+    Args:
+        since: From when on ticks have followed each other, as of ``fetch_lookback``;
+            aware UTC. None: nobody knows.
+        is_cut: Whether it left some of what was due.
+    """
+    decided = {} if is_cut else {"last_tick_at": now}
+    write_lease(connection, ticking_at=now, ticking_since=since, **decided)
+
+
+def fetch_lookback(
+    connection: sa.Connection, lookback: timedelta, *, now: datetime
+) -> timedelta:
+    """
+    Return how old an occurrence may be at a tick of *now*, and simply run.
+
+    It is *lookback*; and more while ticks follow each other. What is due then and
+    undecided all the same, as when the end of its pause was written late, was not lost
+    to an outage: nobody was away.
+
+    Args:
+        lookback: Also the longest time between two ticks that follow each other.
+        now: Aware UTC.
+    """
+    row = connection.execute(
+        sa.select(leases.c.ticking_at, leases.c.ticking_since).where(
+            leases.c.name == LEASE_NAME
+        )
+    ).one_or_none()
+    since: datetime | None = row and row.ticking_since
+    if row is None or since is None or not now - lookback <= row.ticking_at <= now:
+        return lookback
+    return max(lookback, now - since)
 
 
 def get_last_tick_at(connection: sa.Connection) -> datetime | None:

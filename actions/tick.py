@@ -63,6 +63,7 @@ class TickReport:
 
     Args:
         now: The instant that it decided up to, aware UTC.
+        lookback: How old an occurrence might be, and simply ran.
         due: How many actions were due.
         recorded: How many operations were recorded.
         sent: How many messages the broker took.
@@ -71,6 +72,7 @@ class TickReport:
     """
 
     now: datetime
+    lookback: timedelta = LOOKBACK
     due: int = 0
     recorded: int = 0
     sent: int = 0
@@ -140,7 +142,7 @@ def run_tick(
         LeadershipLostError, UnreachableError: From *dispatcher* or the database. Chunks
             that were dispatched before stay so; the next tick finds the rest.
     """
-    tick = _Tick(TickReport(now), engine, dispatcher, lookback)
+    tick = _Tick(TickReport(now, lookback), engine, dispatcher)
     with closing(_take_turns(engine, now, chunk)) as turns:
         for uids in islice(turns, 1):
             tick.settle(uids)  # waits, so that the first message leaves at once
@@ -175,7 +177,7 @@ def run_look(
     Raises:
         LeadershipLostError, UnreachableError: As ``run_tick``.
     """
-    tick = _Tick(TickReport(now), engine, dispatcher, lookback)
+    tick = _Tick(TickReport(now, lookback), engine, dispatcher)
     with reading(engine) as connection:
         uids = fetch_look(connection, since=since, now=now, limit=chunk)
     if uids:
@@ -196,7 +198,6 @@ class _Tick:
     report: TickReport
     engine: sa.Engine
     dispatcher: Dispatching
-    lookback: timedelta
     memo: Memo = field(default_factory=dict)
     flying: Sequence[str] = ()
 
@@ -256,10 +257,10 @@ class _Tick:
             self.settle(uids)
 
     def _decide(self, uids: Sequence[str]) -> list[Decision]:
-        now = self.report.now
+        now, lookback = self.report.now, self.report.lookback
         return [
-            decide(*each, now=now, lookback=self.lookback, memo=self.memo)
-            for each in _read(self.engine, uids, now, self.lookback)
+            decide(*each, now=now, lookback=lookback, memo=self.memo)
+            for each in _read(self.engine, uids, now, lookback)
         ]
 
     def _quarantine(self, action: ActionRevision, reason: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import structlog
 
-from actions.leader import get_send_failure
+from actions.leader import fetch_lookback, get_send_failure
 from actions.own_actions import MAINTENANCE_UID, ensure_maintenance
 from actions.previews.sentences import describe
 from actions.read_rules import fetch_named
@@ -179,7 +179,7 @@ def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
         instant,
         engine=scheduler.engine,
         dispatcher=dispatcher,
-        lookback=scheduler.settings.lookback,
+        lookback=ask_database(fetch_lookback, scheduler.settings.lookback, now=instant),
         chunk=scheduler.settings.chunk,
     )
 
@@ -195,7 +195,7 @@ def _show(instant: datetime | None, *, json: bool) -> None:
         get_engine(),
         settings,
         now=instant,
-        lookback=settings.lookback,
+        lookback=ask_database(fetch_lookback, settings.lookback, now=instant),
         chunk=settings.chunk,
     )
     for action, reason in foreseen.quarantined:

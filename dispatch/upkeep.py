@@ -149,15 +149,16 @@ class Upkeep:
 
     def note_tick(self, report: TickReport, *, took_s: float) -> None:
         """
-        Record a tick, if it decided all that was due; look for failures soon.
+        Record a tick, and whether it decided all that was due; look for failures soon.
 
         Raises:
             LeadershipLostError, UnreachableError: Nothing was written.
         """
-        if not report.is_cut:
-            with writing(self._engine) as connection:
-                self._leader.check(connection)
-                record_tick(connection, report.now)
+        since, is_cut = report.now - report.lookback, report.is_cut
+        with writing(self._engine) as connection:
+            self._leader.check(connection)
+            record_tick(connection, report.now, since=since, is_cut=is_cut)
+        if not is_cut:
             LAST_TICK.set(report.now.timestamp())
         TICKS.labels("cut" if report.is_cut else "done").inc()
         TICK_SECONDS.observe(took_s)

@@ -337,8 +337,8 @@ def _make_actions() -> None:
     _index(
         "ix_scheduled_actions_paused_until",
         "scheduled_actions",
-        ["paused_until"],
-        where="paused_until IS NOT NULL",
+        ["paused_until", "next_due_at", "uid"],
+        where="paused_until IS NOT NULL AND deleted_at IS NULL",
     )
     _index(
         "uq_scheduled_actions_app_name",
@@ -775,6 +775,8 @@ def _make_fleet() -> None:
         sa.Column("expires_at", UtcDateTime, nullable=False),
         sa.Column("fence", sa.BigInteger(), nullable=False),
         sa.Column("last_tick_at", UtcDateTime),
+        sa.Column("ticking_at", UtcDateTime),
+        sa.Column("ticking_since", UtcDateTime),
         sa.Column("send_failing_since", UtcDateTime),
         sa.Column("send_error", sa.Text()),
         sa.Column("noticed_until", UtcDateTime),

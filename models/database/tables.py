@@ -361,11 +361,11 @@ scheduled_actions = sa.Table(
     # the tick: what is due, oldest first, at a cost that ignores what is not due;
     # actions list: the next due first
     _partial("ix_scheduled_actions_due", "next_due_at app", where=DUE_ACTIONS),
-    # the tick: pauses that are over
+    # the tick: pauses that are over, the soonest due first
     _partial(
         "ix_scheduled_actions_paused_until",
-        "paused_until",
-        where="paused_until IS NOT NULL",
+        "paused_until next_due_at uid",
+        where="paused_until IS NOT NULL AND deleted_at IS NULL",
     ),
     # posting: a name is unique among the actions of an app that are not deleted
     _partial(
@@ -817,6 +817,10 @@ leases = sa.Table(
     # raised by each leader; what an older leader writes changes nothing
     Column("fence", sa.BigInteger, nullable=False),
     Column("last_tick_at", UtcDateTime),
+    # the last tick, even if it was cut; and from when on ticks followed each other, so
+    # that whatever was due since then is of no outage
+    Column("ticking_at", UtcDateTime),
+    Column("ticking_since", UtcDateTime),
     # since when the broker refuses messages, and its last error; null: it works
     Column("send_failing_since", UtcDateTime),
     Column("send_error", sa.Text),

@@ -45,6 +45,7 @@ class World(Clock):
     """One clock for the database and the scheduler; it stands still until told."""
 
     now = 0.0
+    statement_s = 0.01
 
     def read(self) -> datetime:
         """Return the time of the database."""
@@ -52,7 +53,7 @@ class World(Clock):
 
     def pass_by(self, *_statement: object) -> None:
         """Let the time pass that a statement takes."""
-        self.now += 0.01
+        self.now += self.statement_s
 
 
 class SlowSender(FakeSender):
@@ -207,3 +208,34 @@ def test_all_that_a_leader_does_at_once_lets_the_ticks_begin(
     with reading(engine) as connection:
         assert not has_ended_pause(connection, now=SEVEN)
         assert not list(fetch_changed(connection))
+
+
+def test_end_of_many_pauses_takes_longer_than_the_look_back(
+    scheduler: Scheduler, world: World, monkeypatch: pytest.MonkeyPatch
+):
+    """
+    Somebody led all the time, so what was due as they ended is late and runs, whoever
+    is written last; the soonest due is written first, whatever its uid.
+    """
+    monkeypatch.setattr("dispatch.due_pauses.ENDED_AT_ONCE", 1)
+    engine = scheduler.engine
+    post(engine, uid="daily", when={"cron_rule": "0 7 * * *"})
+    edit_action(engine, "daily", next_due_at=SEVEN, effective_from=SEVEN - MINUTE)
+    copy_action(engine, "daily", 33)
+    copy_action(engine, "daily", 1, prefix="z")
+    edit_action(engine, "z00000", next_due_at=SEVEN - MINUTE)
+    with writing(engine) as connection:
+        connection.execute(
+            sa.update(scheduled_actions).values(
+                paused_at=SEVEN - MINUTE, paused_until=SEVEN
+            )
+        )
+    world.statement_s = 0.25
+
+    live(scheduler, world, minutes=9)
+
+    rows = sorted(fetch_all(engine), key=lambda row: row.recorded_at)
+    assert rows[-1].recorded_at - SEVEN > scheduler.settings.lookback
+    assert {SEVEN: 35} == Counter(row.occurrence for row in rows)
+    assert "z00000" == rows[0].action_uid
+    assert "missed" not in {row.state for row in rows}

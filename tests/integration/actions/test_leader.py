@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -15,6 +15,7 @@ from actions.leader import (
     LeadershipLostError,
     expire_lease,
     fetch_leaderships,
+    fetch_lookback,
     get_holder,
     get_last_tick_at,
     record_tick,
@@ -25,8 +26,10 @@ from dispatch.upkeep import do_all
 from models.database.engine import make_engine, writing
 from models.database.tables import leases
 from models.errors import UnreachableError
+from models.occurrence import LOOKBACK
 from tests.database import execute, fetch_rows, read_by, write_by
 from tests.scheduling import (
+    MINUTE,
     MONDAY,
     Clock,
     FakeSender,
@@ -402,3 +405,33 @@ def test_lease_that_was_deleted_can_be_taken_again(engine: sa.Engine):
 
     assert Leader(engine).hold()
     assert [(1, False)] == fetch_past(engine)
+
+
+SINCE = MONDAY - 20 * MINUTE
+
+
+@pytest.mark.parametrize(
+    ("former", "since", "expected"),
+    [
+        (MONDAY - MINUTE, SINCE, 20 * MINUTE),
+        (MONDAY - LOOKBACK, SINCE, 20 * MINUTE),
+        (MONDAY - LOOKBACK - MINUTE, SINCE, LOOKBACK),  # nobody led
+        (MONDAY + MINUTE, SINCE, LOOKBACK),  # the clock was set back
+        (MONDAY - MINUTE, MONDAY - MINUTE, LOOKBACK),
+        (MONDAY - MINUTE, None, LOOKBACK),
+    ],
+)
+def test_nothing_is_of_an_outage_while_ticks_follow_each_other(
+    engine: sa.Engine, former: datetime, since: datetime | None, expected: timedelta
+):
+    """So whatever is undecided since then runs, even if the former tick was cut."""
+    Leader(engine).hold()
+    write_by(engine, record_tick, former, since=since, is_cut=True)
+
+    assert expected == read_by(engine, fetch_lookback, LOOKBACK, now=MONDAY)
+    assert read_by(engine, get_last_tick_at) is None
+
+
+def test_no_tick_followed_another_yet(engine: sa.Engine):
+    """The first one looks as far back as it is told."""
+    assert LOOKBACK == read_by(engine, fetch_lookback, LOOKBACK, now=MONDAY)
