@@ -353,12 +353,8 @@ def describe_result(result: Mapping[str, Any] | None) -> str:
     """
     if not result:
         return ""
-    told = []
-    for key, value in result.items():
-        text = _describe_value(value)
-        if text:
-            told.append(f"{key} {text}")
-    return "; ".join(told)
+    told = ((key, _describe_value(value)) for key, value in result.items())
+    return "; ".join(f"{key} {text}" for key, text in told if text)
 
 
 def _describe_value(value: object) -> str:

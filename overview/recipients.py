@@ -152,7 +152,7 @@ def judge_recipient(
     who, on_event = action.recipients, isinstance(action.when, EventModel)
     standing = judge(who, user, now=now, on_event=on_event)
     whose = user, user.id, user.name, user.email
-    told = say_standing(standing, who, user)
+    told = _say_standing(standing, who, user)
     return Recipient(*whose, standing in INSIDE, standing, told)
 
 
@@ -238,10 +238,9 @@ def read_stored(uid: str, document: object) -> ScheduledActionModel:
         ) from None
 
 
-def say_standing(
+def _say_standing(
     standing: Standing, who: RecipientFilterModel | None, user: User
 ) -> str:
-    """Return in words why *user* gets the mails of an action with *who*, or not."""
     if who is None or standing in _WORDS:
         return _WORDS[standing]
     if standing is Standing.NAMED:

@@ -25,13 +25,12 @@ from models.database.tables import (
 from models.operation import MAILING_STEPS
 from models.paging import Page, Part
 from models.scheduled_action import ScheduledActionModel
-from models.when import EventModel
 from operations.adapters.app_users import fetch_judged
 from operations.list_operations import make_unknown
 from operations.mail.deliver import read_frozen
 from operations.mail.list_mails import MailState
-from operations.recipients import INSIDE, User, judge
-from overview.recipients import read_stored, say_standing
+from operations.recipients import User
+from overview.recipients import judge_recipient, read_stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,14 +182,10 @@ def _judge(mailing: _Mailing, user: User, now: datetime) -> tuple[bool, str]:
         return False, f"the run is for user {whose!r} alone"
     if action is None:
         return False, "not among the recipients when the step began"
-    who, on_event = action.recipients, isinstance(action.when, EventModel)
-    standing = judge(who, user, now=now, on_event=on_event)
-    reason = say_standing(standing, who, user)
-    if standing not in INSIDE:
-        return False, reason
-    if frozen is None:
-        return True, reason
-    return False, f"only since the step began: {reason}"
+    found = judge_recipient(action, user, now=now)
+    if frozen is None or not found.is_in:
+        return found.is_in, found.reason
+    return False, f"only since the step began: {found.reason}"
 
 
 def _fetch_marks(

@@ -18,7 +18,7 @@ from models.errors import RuleError
 from models.operation_state import Queue
 from operations.fleet.processes import fetch_processes
 from operations.running.pace import fetch_usual
-from overview.installation.figures import find_takers
+from overview.installation.figures import count_slots, find_takers
 from web.timeline.fetch_runs import (
     Crowd,
     RunOverlap,
@@ -237,10 +237,7 @@ def _find_planned(
 def _count_slots(connection: sa.Connection) -> dict[Queue, int]:
     """Return what the living workers of each queue run at a time, unless nothing."""
     seen = fetch_processes(connection)
-    slots = {
-        queue: sum(each.process.concurrency or 0 for each in find_takers(seen, queue))
-        for queue in Queue
-    }
+    slots = {queue: count_slots(find_takers(seen, queue)) for queue in Queue}
     return {queue: count for queue, count in slots.items() if count}
 
 

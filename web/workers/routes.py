@@ -15,6 +15,7 @@ from actions.pausing.queues import pause_queue, resume_queue
 from models.database.engine import read_clock
 from models.operation_state import WORKER_QUEUES, Queue
 from models.requests.notes import NoteModel, PauseModel
+from models.units import format_count
 from operations.fleet.processes import RENEW_EVERY
 from overview.installation.leaders import fetch_leaders
 from overview.installation.queues import ShownQueue, fetch_queues
@@ -36,6 +37,8 @@ _USUAL_PREFIX = "minutehand"
 
 #: What all small apps share.
 _SHARED = "queues and workers"
+
+_WAITS = ("operation waits", "operations wait")
 
 
 @router.get("")
@@ -75,7 +78,7 @@ def _ask_pause(context: Context, queue: Queue) -> tuple[str, dict[str, Any]]:
         found = next(e for e in fetch_queues(connection) if e.queue is queue)
     return "workers/queue_pause.html", {
         "shown": found,
-        "waits": _count(found.waiting, "waits", "wait"),
+        "waits": format_count(found.waiting, *_WAITS),
         "example": format_iso(now + timedelta(hours=1)),
     }
 
@@ -88,7 +91,7 @@ def pause(context: Operator, form: Form, queue: Queue) -> Response:
     paused = context.change(pause_queue, queue, asked)
     return go_to(
         "/workers",
-        f"Paused {queue.value}; {_count(paused.waiting, 'waits', 'wait')}.",
+        f"Paused {queue.value}; {format_count(paused.waiting, *_WAITS)}.",
         undo=f"/workers/queues/{queue.value}/resume",
     )
 
@@ -99,7 +102,7 @@ def resume(context: Operator, queue: Queue) -> Response:
     """Resume a queue."""
     context.demand_installation(_SHARED)
     resumed = context.change(resume_queue, queue)
-    waiting = _count(resumed.waiting, "is", "are")
+    waiting = format_count(resumed.waiting, "operation is", "operations are")
     return go_to("/workers", f"Resumed {queue.value}; {waiting} sent now.")
 
 
@@ -147,11 +150,6 @@ def take_again(context: Operator, worker_id: UUID) -> Response:
 
 
 _WITHIN = f"{RENEW_EVERY.total_seconds():.0f} seconds"
-
-
-def _count(number: int, one: str, more: str) -> str:
-    noun, verb = ("operation", one) if number == 1 else ("operations", more)
-    return f"{number:,} {noun} {verb}"
 
 
 def tell_verdict(queues: Sequence[ShownQueue]) -> str:
