@@ -85,13 +85,7 @@ class Clocks:
         Args:
             zone: IANA name of the zone that it belongs to. None: the installation's.
         """
-        match self.clock:
-            case Clock.UTC:
-                return _UTC
-            case Clock.MINE if self.mine is not None:
-                return self.mine
-            case _:
-                return find_zone(zone) or self.installation
+        return choose_zone(self.clock, self.mine, zone, self.installation)
 
     def show(
         self,
@@ -155,6 +149,19 @@ class Clocks:
         if away > timedelta(0):
             return f"in {format_age(away)}"
         return f"{format_age(-away)} ago"
+
+
+def choose_zone(
+    clock: Clock, mine: ZoneInfo | None, zone: str | None, installation: ZoneInfo
+) -> ZoneInfo:
+    """Return the zone of *clock* for what belongs to *zone*; as those of ``Clocks``."""
+    match clock:
+        case Clock.UTC:
+            return _UTC
+        case Clock.MINE if mine is not None:
+            return mine
+        case _:
+            return find_zone(zone) or installation
 
 
 def find_zone(name: str | None) -> ZoneInfo | None:

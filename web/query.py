@@ -31,7 +31,7 @@ from serving.context import Context
 from serving.cursors import read_cursor, write_cursor
 from serving.refusals import HttpError
 from telemetry import Event
-from web.preferences import Clock, find_zone, read_preferences
+from web.preferences import choose_zone, find_zone, read_preferences
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -213,13 +213,10 @@ class Asked(Query):
             self.note(f"There is no zone {show(given)}.")
         if found is not None:
             return found
-        preferences = read_preferences(self.context.request)
-        if preferences.clock is Clock.UTC:
-            return ZoneInfo("UTC")
-        if preferences.clock is Clock.MINE and preferences.mine is not None:
-            return preferences.mine
+        liked = read_preferences(self.context.request)
         own = next((e.timezone for e in self.apps if e.uid == self.app), None)
-        return find_zone(own) or load_zone(self.context.services.timezone)
+        installation = load_zone(self.context.services.timezone)
+        return choose_zone(liked.clock, liked.mine, own, installation)
 
 
 log = structlog.get_logger()
