@@ -8,6 +8,7 @@ four times as long to make.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -71,6 +72,29 @@ class Decision(NamedTuple):
 def make_triggered_by(action_name: str) -> str:
     """Return the text that messages call ``triggerrer``: see docs/origin.md."""
     return f'Scheduled action "{action_name}"'
+
+
+@dataclass(frozen=True, slots=True)
+class MissedRange:
+    """
+    The occurrences that one row stands for, at least *count*; aware UTC.
+
+    Args:
+        is_more: Whether there may be more than *count*.
+    """
+
+    count: int
+    is_more: bool
+    first: datetime
+    last: datetime
+
+
+def read_missed(details: Mapping[str, Any] | None) -> MissedRange | None:
+    """Return the occurrences that the row with *details* stands for. None: its own."""
+    if not details or "first" not in details:
+        return None
+    first, last = (datetime.fromisoformat(details[name]) for name in ("first", "last"))
+    return MissedRange(details.get("count", 1), bool(details.get("more")), first, last)
 
 
 #: Key in the details of what follows another action: which operation of that ended,

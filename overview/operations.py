@@ -22,7 +22,7 @@ from typing_extensions import TypedDict
 from actions.read_actions import fetch_documents
 from models.database.engine import read_clock
 from models.database.tables import operations
-from models.decision import tell_cause
+from models.decision import MissedRange, read_missed, tell_cause
 from models.expectations import tell_late
 from models.json_form import ASIDE
 from models.operation import order_steps
@@ -106,21 +106,6 @@ class ShownStep:
 
 
 @dataclass(frozen=True, slots=True)
-class MissedRange:
-    """
-    The occurrences that one missed row covers, at least *count*; aware UTC.
-
-    Args:
-        is_more: Whether there may be more than *count*.
-    """
-
-    count: int
-    is_more: bool
-    first: datetime
-    last: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class ShownOperation:
     """
     One run, or one decision not to run; times are aware UTC.
@@ -194,15 +179,7 @@ class ShownOperation:
     @property
     def missed(self) -> MissedRange | None:
         """The range of occurrences, if this is the one row for a whole outage."""
-        details = self.details or {}
-        if "count" not in details:
-            return None
-        return MissedRange(
-            count=details["count"],
-            is_more=bool(details.get("more")),
-            first=datetime.fromisoformat(details["first"]),
-            last=datetime.fromisoformat(details["last"]),
-        )
+        return read_missed(self.details)
 
 
 #: The members that rows have as they are.

@@ -21,6 +21,7 @@ from actions.when.searching import find_occurrences
 from models.database.engine import read_clock
 from models.database.lists import select_given
 from models.database.tables import operations
+from models.decision import read_missed
 from models.errors import ConflictError, UsageError
 from models.fields.instants import format_instant
 from models.json_form import ASIDE
@@ -230,13 +231,9 @@ def _fetch_recorded(
         )
     )
     ranges = [
-        (
-            datetime.fromisoformat(details["first"]),
-            datetime.fromisoformat(details["last"]),
-            reason,
-        )
+        (lost.first, lost.last, reason)
         for details, reason in rows
-        if details
+        if (lost := read_missed(details)) is not None
     ]
     missed = _find_missed(found, [each for each in ranges if each[1] >= found[0]])
     ids = {make_operation_id(uid, each): each for each in found}

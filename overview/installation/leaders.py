@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from actions.leader import Holder, Leadership, fetch_holder, fetch_leaderships
 from models.database.engine import read_clock
 from models.database.tables import TROUBLED, operations
+from models.decision import read_missed
 from models.operation_state import OperationState
 from operations.fleet.processes import ProcessRole, Seen, fetch_processes
 from overview.doctor.finding import BEGAN_LATE_AFTER
@@ -143,8 +144,8 @@ class Unled:
 
 def find_first_missed(row: MissedRow) -> datetime:
     """Return the first occurrence that the row of a missed operation tells of."""
-    first = (row.details or {}).get("first")
-    return row.occurrence if first is None else datetime.fromisoformat(first)
+    missed = read_missed(row.details)
+    return row.occurrence if missed is None else missed.first
 
 
 class MissedRow(Protocol):

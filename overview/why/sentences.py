@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+from models.decision import read_missed
 from models.json_form import ASIDE
 from models.operation_state import Mark, OperationState, Reason, is_awaiting
 from models.units import format_count, show_instant
@@ -344,7 +345,7 @@ def _tell_missed(operation: OperationRow, known: Circumstances) -> Why:
         parts += [*([" (", *what, ")"] if what else []), "."]
         remedies = (Remedy.BACKFILL,) if found is Reason.RESTORED else ()
         return _say(parts, same, remedies)
-    parts = ["outage: ", *_count_missed(operation.details or {}), ". "]
+    parts = ["outage: ", *_count_missed(operation.details), ". "]
     if known.outage is not None:
         since, until = known.outage
         parts += ["Nobody led from ", since, " to ", until]
@@ -354,17 +355,15 @@ def _tell_missed(operation: OperationRow, known: Circumstances) -> Why:
     return _say(parts, same, (Remedy.BACKFILL, Remedy.EDIT))
 
 
-def _count_missed(details: Mapping[str, Any]) -> list[str | datetime]:
+def _count_missed(details: Mapping[str, Any] | None) -> list[str | datetime]:
     """Return how many occurrences a missed row covers, and which."""
-    if "count" not in details:
+    missed = read_missed(details)
+    if missed is None:
         return ["one occurrence"]
-    count = int(details["count"])
-    more = "at least " if details.get("more") else ""
-    first = datetime.fromisoformat(details["first"])
-    if count == 1 and not more:
-        return ["the occurrence of ", first]
-    last = datetime.fromisoformat(details["last"])
-    return [f"{more}{count:,} occurrences, ", first, " to ", last]
+    if missed.count == 1 and not missed.is_more:
+        return ["the occurrence of ", missed.first]
+    more = "at least " if missed.is_more else ""
+    return [f"{more}{missed.count:,} occurrences, ", missed.first, " to ", missed.last]
 
 
 def _same(operation: OperationRow, reason: Reason | None) -> Mapping[str, str]:

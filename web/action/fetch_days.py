@@ -23,6 +23,8 @@ from models.database.engine import (
     read_clock,
 )
 from models.database.tables import LIVE, TROUBLED, UNSUCCESSFUL, operations
+from models.decision import MissedRange, read_missed
+from models.json_form import get_members
 from models.operation_state import OperationState
 
 #: Weeks that are shown; the first day is a Monday, the last is today.
@@ -44,19 +46,10 @@ _run = operations.c
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
-    """
-    Occurrences that were missed in one outage; times are aware UTC.
-
-    Args:
-        is_more: Whether there may be more than *count*.
-    """
+class Missed(MissedRange):
+    """Occurrences that were missed in one outage."""
 
     operation_id: UUID
-    first: datetime
-    last: datetime
-    count: int
-    is_more: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,15 +252,10 @@ def _list_missed(
 
 
 def _read_missed(row: sa.Row[Any]) -> Missed:
-    told = row.details or {}
-    first, last = (told.get(key) for key in ("first", "last"))
-    return Missed(
-        row.id,
-        row.occurrence if first is None else datetime.fromisoformat(first),
-        row.occurrence if last is None else datetime.fromisoformat(last),
-        told.get("count", 1),
-        bool(told.get("more")),
+    found = read_missed(row.details) or MissedRange(
+        1, is_more=False, first=row.occurrence, last=row.occurrence
     )
+    return Missed(**get_members(found), operation_id=row.id)
 
 
 def _spread(
