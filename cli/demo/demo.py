@@ -76,5 +76,7 @@ def _make_folder(home: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _MARK).touch()
     except OSError as error:
-        raise UsageError(f"--home: {folder}: {error.strerror}") from None
+        raise UsageError(
+            f"--home: {folder}: {error.strerror}. Name a folder that may be written to."
+        ) from None
     return folder

@@ -157,6 +157,16 @@ def test_demo_leaves_other_folders_alone(tmp_path: Path):
     assert (tmp_path / "thesis.txt").exists()
 
 
+def test_folder_that_cannot_be_made_is_told_with_a_way_out(tmp_path: Path):
+    """Whoever may not write there learns what to name instead."""
+    (tmp_path / "thesis.txt").touch()
+
+    done = _run(tmp_path, "demo", "--home", str(tmp_path / "thesis.txt" / "demo"))
+
+    assert 2 == done.returncode
+    assert "Not a directory. Name a folder that may be written to." in done.stderr
+
+
 def _write_app(folder: Path) -> None:
     (folder / "a.csv").write_text("x,y\n1,2\n")
     (folder / "app.json").write_text(
