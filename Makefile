@@ -104,7 +104,7 @@ test-time: $(STAMP) ## Compare every clock change of every zone with the oracles
 test-rabbit: $(STAMP) ## Run the tests that need rabbitmq-server (Debian: apt-get install rabbitmq-server)
 	$(PYTEST) tests/conformance tests/neighbours tests/rabbit -m rabbit $(ARGS)
 
-# SQL and messages; the extras that our tests need are those of the lock.
+# SQL, messages and our extras; what the tests alone need is that of the lock.
 LOWEST := build/lowest
 .PHONY: test-lowest
 test-lowest: private PIP_INSTALL := $(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check
@@ -116,7 +116,8 @@ test-lowest: $(STAMP) ## Run tests with the least versions that pyproject.toml a
 		--extra build --extra mcp --extra oidc --extra otel --output-file $(LOWEST)/requirements.txt pyproject.toml
 	$(PIP_INSTALL) -r $(LOWEST)/requirements.txt
 	$(INSTALL_THIS)
-	$(LOWEST)/bin/pytest -n $(WORKERS) --dist worksteal $(or $(ARGS),tests/conformance tests/integration/celery_app tests/integration/dispatch)
+	$(LOWEST)/bin/pytest -n $(WORKERS) --dist worksteal $(or $(ARGS),tests/conformance tests/integration/celery_app tests/integration/dispatch \
+		tests/integration/test_tracing.py tests/integration/web/sign_in tests/acceptance/test_mcp.py)
 
 .PHONY: chaos
 chaos: $(STAMP) ## Do each fault to a whole installation, and storms of all, ten minutes and more (ARGS="--faults disk")
