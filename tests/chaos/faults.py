@@ -183,7 +183,8 @@ def _judge_minutes(world: World, case: Case, since: datetime) -> None:
         f"{len(rows)} due in {minutes} minutes, {missed} missed, recorded"
         f" {latest.total_seconds():.2f} s late at most"
     )
-    expected = int(case.age_s // 60)
+    # One that began a moment ago may not be recorded yet.
+    expected = int((case.age_s - LATE.total_seconds()) // 60)
     if missed or latest > LATE or minutes < expected:
         case.wrong.append(f"of {expected} minutes: {case.notes[-1]}")
 
