@@ -25,6 +25,7 @@ from models.database.engine import Identifier, db_now, reading, writing
 from models.database.tables import leaderships, leases
 from models.database.transaction import Answer, AtOnce, Transaction
 from models.errors import MinutehandError
+from models.occurrence import LONGEST_LOOKBACK
 
 #: The name of the only lease.
 LEASE_NAME = "scheduler"
@@ -32,6 +33,8 @@ LEASE_NAME = "scheduler"
 #: Seconds before its end at which a leader stops trusting its lease, since the
 #: statement that it is about to send takes time to arrive.
 MARGIN_S = 1.0
+
+_MINUTE = timedelta(minutes=1)
 
 
 class LeadershipLostError(MinutehandError):
@@ -312,12 +315,13 @@ def fetch_lookback(
     """
     Return how old an occurrence may be at a tick of *now*, and simply run.
 
-    It is *lookback*; and more while ticks follow each other. What is due then and
-    undecided all the same, as when the end of its pause was written late, was not lost
-    to an outage: nobody was away.
+    It is *lookback*; and more, up to ``LONGEST_LOOKBACK``, while ticks follow each
+    other. What is due then and undecided all the same, as when the end of its pause was
+    written late, was not lost to an outage: nobody was away.
 
     Args:
-        lookback: Also the longest time between two ticks that follow each other.
+        lookback: Ticks follow each other if what was due since the minute of one is not
+            older at the next.
         now: Aware UTC.
     """
     row = connection.execute(
@@ -326,9 +330,10 @@ def fetch_lookback(
         )
     ).one_or_none()
     since: datetime | None = row and row.ticking_since
-    if row is None or since is None or not now - lookback <= row.ticking_at <= now:
+    begin = now - lookback - _MINUTE
+    if row is None or since is None or not begin <= row.ticking_at <= now:
         return lookback
-    return max(lookback, now - since)
+    return max(lookback, min(now - since, LONGEST_LOOKBACK))
 
 
 def get_last_tick_at(connection: sa.Connection) -> datetime | None:

@@ -14,7 +14,6 @@ from actions.pausing.pause_and_resume import let_go_on, write_pause
 from actions.pausing.pause_state import UNPAUSED, Pause, fetch_pause, fetch_paused_apps
 from actions.pausing.targets import WRITTEN_AT_ONCE, is_spreading, spread_part
 from actions.posting.revisions import SCHEDULER, lock_actions
-from actions.read_actions import is_one_of
 from models.database.engine import reading, writing
 from models.database.tables import installation, scheduled_actions, small_apps
 from models.operation_state import Queue
@@ -23,15 +22,13 @@ from telemetry import Event
 #: Pauses of actions that end in one transaction, within some tenth of a second.
 ENDED_AT_ONCE = 1_000
 
-_action = scheduled_actions.c
-
 
 def has_ended_pause(connection: sa.Connection, *, now: datetime) -> bool:
     """Tell whether a pause is over by *now*, or not written yet: looks at indexes."""
     ended = [
         sa.exists().where(_is_over(table, now), *alive)
         for table, alive in (
-            (scheduled_actions, (_action.deleted_at.is_(None),)),
+            (scheduled_actions, (scheduled_actions.c.deleted_at.is_(None),)),
             (small_apps, ()),
             (installation, ()),
         )
@@ -63,15 +60,9 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
         .with_for_update()
     )
     whole = fetch_pause(connection, None, lock=True)
-    is_over = _is_over(scheduled_actions, now)
-    chosen = connection.scalars(
-        sa.select(_action.uid)
-        .where(is_over, _action.deleted_at.is_(None))
-        # so that as little as possible runs late
-        .order_by(_action.paused_until, _action.next_due_at, _action.uid)
-        .limit(ENDED_AT_ONCE)
-    ).all()
-    rows = lock_actions(connection, is_one_of(connection, chosen), is_over)
+    rows = lock_actions(
+        connection, _is_over(scheduled_actions, now), at_most=ENDED_AT_ONCE
+    )
     apps = fetch_paused_apps(connection) if rows else {}
     going_on: list[sa.Row[Any]] = []
     held: dict[tuple[Pause, datetime], list[sa.Row[Any]]] = defaultdict(list)
@@ -87,14 +78,14 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
     let_go_on(connection, going_on, at=None, by=SCHEDULER)
     for (pause, over_at), each in held.items():
         write_pause(connection, each, pause, by=SCHEDULER, at=over_at)
-    if len(chosen) < ENDED_AT_ONCE:
+    if len(rows) < ENDED_AT_ONCE:
         for table in (small_apps, installation):
             connection.execute(
                 sa.update(table)
                 .where(_is_over(table, now), table.c.spread.is_(None))
                 .values(**UNPAUSED)
             )
-    return len(chosen)
+    return len(rows)
 
 
 def _is_over(table: sa.Table, now: datetime) -> sa.ColumnElement[bool]:

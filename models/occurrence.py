@@ -17,6 +17,11 @@ from uuid import UUID
 #: source of the five minutes, see docs/origin.md.
 LOOKBACK = timedelta(minutes=5)
 
+#: How old it may be while somebody leads, who comes to it late all the same. The end of
+#: a pause of 300,000 actions takes seven minutes; what is beyond an hour is no longer
+#: wanted, and operations must not be pruned while their occurrences count as due.
+LONGEST_LOOKBACK = timedelta(hours=1)
+
 #: Namespace of every id derived here (UUIDv5, RFC 9562). Never change it:
 #: a new namespace would run every occurrence of the current window again.
 NAMESPACE = UUID("6b0d4f2e-3a51-5c7e-9d8a-4f1f0c9b7e21")

@@ -36,7 +36,7 @@ from models.database.tables import (
 )
 from models.errors import NotFoundError
 from models.fields.delay import Delay
-from models.occurrence import make_after_id
+from models.occurrence import LONGEST_LOOKBACK, make_after_id
 from models.operation_state import ENDINGS, OperationState, Reason, Trigger
 
 _revised = scheduled_action_revisions.c
@@ -55,9 +55,6 @@ _REVISION = (
     _revised.note,
 )
 _OPERATION = tuple(operations.c[each.name] for each in fields(RecordedOperation))
-
-#: How long a range of overtaken occurrences is at most, as far as it is looked for.
-_OVERTAKEN_WITHIN = timedelta(hours=1)
 
 
 def fetch_history(
@@ -440,6 +437,5 @@ def _concerns(since: datetime, until: datetime) -> sa.ColumnElement[bool]:
 def _overtaken(since: datetime, until: datetime) -> sa.ColumnElement[bool]:
     """Match rows of overtaken occurrences that may overlap a period."""
     occurrence, reason = operations.c.occurrence, operations.c.reason
-    # Their range is no longer than the look-back; an hour keeps the search short.
-    begin = since - _OVERTAKEN_WITHIN
+    begin = since - LONGEST_LOOKBACK  # no range is longer
     return sa.and_(reason == Reason.OVERTAKEN, occurrence >= begin, occurrence < until)

@@ -337,8 +337,8 @@ def _make_actions() -> None:
     _index(
         "ix_scheduled_actions_paused_until",
         "scheduled_actions",
-        ["paused_until", "next_due_at", "uid"],
-        where="paused_until IS NOT NULL AND deleted_at IS NULL",
+        ["paused_until"],
+        where="paused_until IS NOT NULL",
     )
     _index(
         "uq_scheduled_actions_app_name",

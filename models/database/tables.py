@@ -361,11 +361,11 @@ scheduled_actions = sa.Table(
     # the tick: what is due, oldest first, at a cost that ignores what is not due;
     # actions list: the next due first
     _partial("ix_scheduled_actions_due", "next_due_at app", where=DUE_ACTIONS),
-    # the tick: pauses that are over, the soonest due first
+    # the tick: pauses that are over
     _partial(
         "ix_scheduled_actions_paused_until",
-        "paused_until next_due_at uid",
-        where="paused_until IS NOT NULL AND deleted_at IS NULL",
+        "paused_until",
+        where="paused_until IS NOT NULL",
     ),
     # posting: a name is unique among the actions of an app that are not deleted
     _partial(

@@ -20,6 +20,7 @@ from actions.explaining.history import fetch_histories
 from actions.leader import get_last_tick_at
 from models.database.engine import read_clock, reading
 from models.errors import UnreachableError
+from models.occurrence import LONGEST_LOOKBACK
 from models.recipients import RecipientFilterModel
 from operations.adapters.app_users import fetch_users
 from operations.recipients import User, keeps_triggering_user
@@ -84,6 +85,7 @@ def audit_all(
     if is_ahead:
         end = begin
     findings: list[AuditFault] = []
+    longest = max(lookback, LONGEST_LOOKBACK)  # nobody recalls when ticks followed
     audited = 0
     keeps = _make_keeps(engine, now)
     for history in fetch_histories(engine, since=begin, until=end, app=app):
@@ -94,7 +96,7 @@ def audit_all(
                 " period; minutehand audit takes as long as it takes"
             )
         if history.is_of_time:
-            findings += audit_action(history, since=begin, until=end, lookback=lookback)
+            findings += audit_action(history, since=begin, until=end, lookback=longest)
         if history.is_of_events:
             findings += audit_event_action(
                 history, since=begin, until=end, keeps=partial(keeps, history.app)

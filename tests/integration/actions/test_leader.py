@@ -26,7 +26,7 @@ from dispatch.upkeep import do_all
 from models.database.engine import make_engine, writing
 from models.database.tables import leases
 from models.errors import UnreachableError
-from models.occurrence import LOOKBACK
+from models.occurrence import LONGEST_LOOKBACK, LOOKBACK
 from tests.database import execute, fetch_rows, read_by, write_by
 from tests.scheduling import (
     MINUTE,
@@ -408,14 +408,16 @@ def test_lease_that_was_deleted_can_be_taken_again(engine: sa.Engine):
 
 
 SINCE = MONDAY - 20 * MINUTE
+WEEK = timedelta(weeks=1)
 
 
 @pytest.mark.parametrize(
     ("former", "since", "expected"),
     [
         (MONDAY - MINUTE, SINCE, 20 * MINUTE),
-        (MONDAY - LOOKBACK, SINCE, 20 * MINUTE),
-        (MONDAY - LOOKBACK - MINUTE, SINCE, LOOKBACK),  # nobody led
+        (MONDAY - LOOKBACK - MINUTE, SINCE, 20 * MINUTE),
+        (MONDAY - LOOKBACK - 2 * MINUTE, SINCE, LOOKBACK),  # nobody led
+        (MONDAY - MINUTE, MONDAY - 9 * WEEK, LONGEST_LOOKBACK),
         (MONDAY + MINUTE, SINCE, LOOKBACK),  # the clock was set back
         (MONDAY - MINUTE, MONDAY - MINUTE, LOOKBACK),
         (MONDAY - MINUTE, None, LOOKBACK),
