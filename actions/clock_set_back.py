@@ -99,7 +99,8 @@ def skip_decided(
         .join(scheduled_actions, _action.uid == kept.action_uid)
         .where(
             kept.action_uid.in_(sorted(late)),
-            kept.occurrence >= min(late.values()) - LONGEST_JITTER,
+            # What ran while the clock was ahead is later, and no decision about now.
+            kept.occurrence.between(min(late.values()) - LONGEST_JITTER, before),
             kept.trigger == Trigger.SCHEDULE,
             kept.state != OperationState.MISSED,
             scheduled_action_revisions.c.timing == _action.timing,

@@ -398,6 +398,25 @@ def test_only_what_is_new_is_missed_when_the_clock_comes_right_late(
     assert (missed, rest) == ((10, "missed"), [(16, "queued"), (18, "queued")])
 
 
+def test_what_ran_while_the_clock_was_ahead_hides_no_outage(engine: sa.Engine):
+    """It is of the future; what nobody decided before now is missed."""
+    add_revision(engine, when={"cron_rule": "0 * * * *"})
+    far = SEVEN + timedelta(days=60)
+    edit_action(engine, "daily", next_due_at=far, effective_from=SEVEN)
+    dispatcher = make_dispatcher(engine)
+    tick(dispatcher, far)
+    write_by(engine, record_set_back, SetBack(far + MINUTE, SEVEN, None))
+    edit_action(engine, "daily", next_due_at=SEVEN)
+
+    tick(dispatcher, SEVEN + HOUR / 2)
+
+    missed, ran = fetch_all(engine)
+    assert [(SEVEN, "missed"), (far, "queued")] == [
+        (row.occurrence, row.state) for row in (missed, ran)
+    ]
+    assert SEVEN + HOUR == fetch_action(engine, "daily").next_due_at
+
+
 def test_outage_that_begins_as_an_earlier_one_is_recorded_too(engine: sa.Engine):
     """
     If it is longer, under an id of its own, once, whoever decides it; or else what came
