@@ -19,7 +19,12 @@ from actions.due_rows import advance, fetch_due, fetch_events, fetch_turns
 from actions.leader import LEASE_NAME, ensure_lease, write_lease
 from actions.posting.revisions import change_actions, lock_actions
 from models.database.engine import db_now
-from models.database.tables import leases, processes, scheduled_actions
+from models.database.tables import (
+    leases,
+    processes,
+    scheduled_action_revisions,
+    scheduled_actions,
+)
 from models.decision import Decision, NewOperation
 from models.operation_state import OperationState
 from models.revision import Change
@@ -136,21 +141,26 @@ def start_anew(
 
     Args:
         connection: After ``decide_as_missed``, in the same transaction.
-        as_of: Aware UTC. Actions that took effect later are skipped: an earlier call
-            has restarted them.
+        as_of: Aware UTC. Actions that were restarted later are skipped: an earlier
+            call has done it.
         now: Aware UTC.
         by: Who restored the backup.
 
     Returns:
         How many actions were restarted.
     """
-    kept = scheduled_actions.c
+    kept, revision = scheduled_actions.c, scheduled_action_revisions.c
+    is_restarted = sa.exists().where(
+        revision.uid == kept.uid,
+        revision.change == Change.RESTORED,
+        revision.effective_from > as_of,
+    )
     found = lock_actions(
         connection,
         kept.active,
         kept.paused_at.is_(None),
         kept.quarantined_at.is_(None),
-        kept.effective_from <= as_of,
+        ~is_restarted,
     )
     values: dict[str, object] = {"effective_from": now, "updated_at": now}
     changes = [(row, values) for row in found]

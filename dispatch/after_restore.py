@@ -21,8 +21,10 @@ import sqlalchemy as sa
 
 from actions import restore_actions
 from actions.leader import fetch_leader
+from actions.pausing.targets import spread_part
 from dispatch.backfills.requests import OccurrenceOutcome, end_backfills
 from dispatch.bulk.requests import end_bulk_changes
+from dispatch.due_pauses import end_pauses
 from models.database.engine import db_now, read_clock, reading, writing
 from models.database.journal import rolled_back
 from models.database.tables import (
@@ -279,6 +281,9 @@ def _settle(
         "since, and its mails may have left, even those without a delivery mark. Find "
         "out, then run it again (minutehand operations retry) or leave it",
     )
+    # Or the first tick would let actions go on from before now, and run what is late.
+    while spread_part(connection) or end_pauses(connection, now=now):
+        pass
     missed = restore_actions.decide_as_missed(connection, now=now, reason=reason)
     for start in range(0, len(missed), _CHUNK):
         record(connection, missed[start : start + _CHUNK])

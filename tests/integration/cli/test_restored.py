@@ -10,7 +10,9 @@ import pytest
 import sqlalchemy as sa
 
 from actions.leader import Leader
+from actions.pausing.pause_state import write_target
 from actions.user_events import NewEvent, record_events
+from dispatch.due_pauses import end_due_pauses
 from models.database.engine import writing
 from models.database.tables import (
     deliveries,
@@ -150,6 +152,50 @@ def test_what_was_due_since_is_missed_whatever_catch_up_says(
     # a minute may have begun since
     last = datetime.fromisoformat(missed.details["last"])
     assert [last + 60 * SECOND][: len(runs)] == [row.occurrence for row in runs]
+
+
+@pytest.mark.parametrize("catch_up", ["none", "all"])
+@pytest.mark.parametrize("how", ["ends", "ends with its app", "resumed", "begins"])
+def test_what_was_paused_until_before_now_is_missed(
+    call: Call, engine: sa.Engine, made_at: datetime, how: str, catch_up: str
+):
+    """From the end of the pause on, even if the backup is of amid a pause or resume."""
+    uid = post_before(
+        engine, made_at, when=EACH_MINUTE, catch_up={"runs": catch_up, "within": "P1D"}
+    )
+    until = made_at if how == "resumed" else made_at + HOUR / 2
+    pause: dict[str, Any] = {"paused_at": made_at - HOUR / 2, "paused_until": until}
+    edit_action(engine, uid, created_at=made_at - HOUR)
+    change: dict[str, Any] = {"at": made_at.isoformat(), "by": "ada", "until": ""}
+    if how != "begins":
+        scope = None if how == "ends" else "app"
+        edit_action(engine, uid, **pause, pause_scope=scope)
+    if how == "ends with its app":
+        write_by(engine, write_target, "app", pause)
+    elif how == "resumed":
+        spread = {"holds": False, "changes": [{**change, "pause": None}]}
+        write_by(engine, write_target, "app", {"spread": spread})
+    elif how == "begins":
+        begun = {"at": change["at"], "until": until.isoformat(), "by": "", "note": None}
+        spread = {"holds": True, "changes": [{**change, "pause": begun}]}
+        write_by(engine, write_target, "app", {**pause, "spread": spread})
+
+    foreseen = restore(call, made_at, "--dry-run")
+    first = restore(call, made_at)
+    action = fetch_action(engine, uid)
+    second = restore(call, made_at)
+    dispatcher = make_dispatcher(engine)
+    end_due_pauses(engine, dispatcher.leader, now=get_now(engine))
+    tick(dispatcher, get_now(engine))
+
+    missed, *runs = fetch_all(engine)
+    assert "missed" == missed.state
+    assert timedelta() <= missed.occurrence - until <= 60 * SECOND
+    # a minute may have begun since
+    assert all(row.occurrence > action.effective_from for row in runs)
+    assert datetime.fromisoformat(missed.details["last"]) <= action.effective_from
+    restarted = [each["restarted_actions"] for each in (foreseen, first, second)]
+    assert [1, 1, 0] == restarted
 
 
 def test_events_that_were_due_since_are_missed(
