@@ -20,8 +20,19 @@ from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
 from operations.running.attempt import Attempt
 from tests.database import execute, read_by, write_by
+from tests.integration.dispatch.backfills.backfilling import make_backfiller, start
 from tests.integration.operations.staging import add_domains, stage
-from tests.scheduling import edit, get, get_now, make_operation, post, record_all
+from tests.scheduling import (
+    MONDAY,
+    edit,
+    edit_action,
+    fetch_all,
+    get,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
 from tests.unit.operations.fakes import World
 
 STEPS = {"refresh": {"domains": ["sales"]}, "publish": {"data": True}}
@@ -129,6 +140,21 @@ def test_what_others_refreshed_is_new(engine: sa.Engine, run: Run, tmp_path: Pat
     set_created(engine)
 
     assert WHOLE == run()[0]
+
+
+def test_backfill_repeats_nothing_that_is_not_new(engine: sa.Engine, run: Run):
+    """An occurrence of the past looks at the data of today, too."""
+    run([1])
+    edit_action(engine, "daily", effective_from=MONDAY, created_at=MONDAY)
+    start(engine, "daily", at_once=1)
+    make_backfiller(engine).look()
+    (made,) = fetch_all(engine)[1:]
+    edit(engine, made.id, send_at=get_now(engine) - SECOND)
+
+    assert HALF == run(operation_id=made.id)[0]
+
+    row = get(engine, made.id)
+    assert ("backfill", "skipped", "unchanged") == (row.trigger, row.state, row.reason)
 
 
 def test_other_domains_do_not_matter(engine: sa.Engine, run: Run, tmp_path: Path):
