@@ -18,10 +18,12 @@ from actions.tick import TickReport, run_tick
 from cli.connection import ask_database, get_engine, get_settings, read_database
 from cli.options import JsonOption, option, read_optional_instant, shorten
 from cli.output import err, format_both, out, style_state
+from dispatch.backfills.progress import Backfiller
 from dispatch.due_pauses import end_due_pauses
 from dispatch.foresee import foresee_tick
 from dispatch.leading import describe_holder
 from dispatch.upkeep import do_all
+from dispatch.watching import LateLook, Rester
 from migrations.schema_revisions import check_schema
 from models.database.engine import read_clock
 from models.decision import get_action_name
@@ -81,7 +83,7 @@ def tick(
         # Even if nothing was due: operations may be waiting for a scheduler.
         sent = report.sent + do_all(scheduler.dispatcher.send_waiting)
         rescued = do_all(scheduler.dispatcher.rescue)
-        do_all(scheduler.noticer.look)
+        _watch(scheduler)
         sent += do_all(scheduler.dispatcher.send_waiting)
     finally:
         scheduler.stop()
@@ -90,6 +92,15 @@ def tick(
         _report_waiting()
     else:
         _refuse_failure()
+
+
+def _watch(scheduler: Scheduler) -> None:
+    """Do what a scheduler does between two ticks, besides sending and rescuing."""
+    leading = scheduler.engine, scheduler.leader
+    for kind in (Rester, LateLook):
+        do_all(kind(*leading, scheduler.noticer).look)
+    do_all(scheduler.noticer.look)
+    do_all(Backfiller(*leading).look)
 
 
 def _print(report: TickReport, *, rescued: int, sent: int, json: bool) -> None:

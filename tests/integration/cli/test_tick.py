@@ -18,6 +18,9 @@ from models.database.tables import operations
 from models.occurrence import make_operation_id
 from operations.rescue import LOST_AFTER
 from tests.integration.cli.calling import Call, write_action
+from tests.integration.dispatch.backfills.backfilling import fetch_outcomes, start
+from tests.integration.dispatch.test_noticer import fail
+from tests.scheduling import MONDAY, edit, edit_action, fetch_action, get, get_now
 
 HOUR = timedelta(hours=1)
 
@@ -168,6 +171,28 @@ def test_tick_brings_back_what_was_lost(call: Call, shop: Path):
         each["id"]: each["state"] for each in call("operations", "list", "--json").data
     }
     assert {lost: "queued", dead: "pending"} == states
+
+
+@pytest.mark.usefixtures("_broker")
+def test_tick_does_what_a_scheduler_does_between_ticks(call: Call, shop: Path):
+    """It tells what is late, pauses what failed too often, and goes on to backfill."""
+    asked = {"expect": {"within": "PT1M"}, "rest_after": 2}
+    call("actions", "post", write_action(shop, **asked), "--app", "shop")
+    other = write_action(shop, name="b", uid="b", overlap="allow")
+    call("actions", "post", other, "--app", "shop")
+    engine = get_engine()
+    late = call("actions", "run", "hello").out.strip()
+    then = {"trigger": "schedule", "occurrence": db_now(-HOUR)}
+    edit(engine, UUID(late), expected_at=get_now(engine), **then)
+    fail(engine, 0, 1, action_uid="hello", app="shop")
+    edit_action(engine, "b", effective_from=MONDAY, created_at=MONDAY)
+    backfill = start(engine, "b", at_once=1)
+
+    call("tick")
+
+    assert get(engine, UUID(late)).late is not None
+    assert "scheduler" == fetch_action(engine, "hello").paused_by
+    assert ["recorded"] == [e for e in fetch_outcomes(engine, backfill) if e]
 
 
 def test_tick_that_cannot_send_says_so(
