@@ -32,6 +32,7 @@ from models.errors import (
 from models.fields.instants import parse_instant
 from models.fields.strict_model import DocumentModel
 from models.requests.notes import PauseModel
+from models.units import capitalize
 
 _Model = TypeVar("_Model", bound=DocumentModel)
 
@@ -195,13 +196,60 @@ class Refused:
     others: tuple[str, ...] = ()
 
 
-#: What messages say for a shell, where pages have lists.
-_FOR_SHELLS = re.compile(r" ?List them with: minutehand [a-z ]+$")
+#: What messages say for a shell, and pages instead; the first ones come first.
+_FOR_SHELLS = [
+    (re.compile(pattern), instead)
+    for pattern, instead in (
+        (r" ?List them(?: with)?: minutehand [a-z ]+$", ""),
+        (r" \(minutehand [^)]*\)| \(tick --at\)", ""),
+        (r"minutehand apps resume --all", "resume the installation"),
+        (r"minutehand apps resume \S+", "resume the app"),
+        (r"minutehand actions post FILE --replace --app \S+", "edit the action"),
+        (r"minutehand actions resume", "resume the action"),
+        (r"minutehand actions run(?: [^\s.]\S*(?: --user ID)?)?", "press Run now"),
+        (r"minutehand actions show \S+", "see its revisions"),
+        (r": minutehand operations cancel --app \S+", " what runs"),
+        (r"then run: minutehand operations retry ID", "then retry it"),
+        (r"See (who is left out): minutehand mails preview ACTION", r"Look \1"),
+        (r"with: minutehand apps apply FILE", "on the page of the app"),
+        (r" by applying a folder with app\.json in it: minutehand apps apply DIR", ""),
+        (r": minutehand apps apply DIR, with app\.json in DIR", ""),
+        (r"which app\.json describes", "which the app describes"),
+        (r"Start minutehand worker -Q", "Have a worker started for the queue"),
+        (r"\. Start one: minutehand scheduler, or minutehand up", ""),
+        (r"\. Check: minutehand audit|; minutehand audit takes .*", ""),
+        (r"minutehand changes verify", "verify the changes"),
+        (r" Run: minutehand migrate", " An operator has to migrate it"),
+        (r"minutehand doctor", "the doctor"),
+        (r" Add --replace to .*", " Edit that one, or choose another name."),
+        (r"; or add --replace to put this one in its place", ""),
+        (r"Look again with --dry-run", "Look again"),
+    )
+]
+
+
+#: What is wrong with an option begins with it; on pages it is a field.
+_OPTION = re.compile(r"(?<!\S)--(?=[a-z])")
+
+
+def tell_on_pages(text: str) -> str:
+    """
+    Return *text*, with what a page has instead of each command that it names.
+
+    >>> tell_on_pages("notices are paused: minutehand actions resume notices")
+    'notices are paused: resume the action notices'
+    """
+    if text.startswith("--"):
+        text = capitalize(_OPTION.sub("", text))
+    if any(each in text for each in ("minutehand ", "--", ".json")):
+        for pattern, instead in _FOR_SHELLS:
+            text = pattern.sub(instead, text)
+    return text
 
 
 def tell_error(error: MinutehandError) -> str:
-    """Return what *error* says, without the command that it may name."""
-    return _FOR_SHELLS.sub("", str(error))
+    """Return what *error* says to whoever has pages."""
+    return tell_on_pages(str(error))
 
 
 def make_refused(error: MinutehandError) -> Refused:
@@ -216,7 +264,7 @@ def make_refused(error: MinutehandError) -> Refused:
     others: list[str] = []
     for problem in error.problems:
         name = problem.pointer.lstrip("/").partition("/")[0]
-        text = f"{problem.message} {problem.hint}".rstrip()
+        text = tell_on_pages(f"{problem.message} {problem.hint}".rstrip())
         if name:
             fields.setdefault(name, []).append(text)
         else:

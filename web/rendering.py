@@ -32,7 +32,7 @@ from overview.doctor.checks.scheduler import is_tick_late
 from serving.context import Context
 from serving.refusals import find_status
 from serving.services import Services
-from web.forms import forget_told, take_told, tell_error
+from web.forms import forget_told, take_told, tell_error, tell_on_pages
 from web.preferences import (
     Clock,
     Clocks,
@@ -275,6 +275,7 @@ def make_environment() -> jinja2.Environment:
         "iso": format_iso,
         "lag": _tell_lag,
         "meaning": _tell_meaning,
+        "on_pages": tell_on_pages,
         "json": lambda value: write_json(value, indent=2),
         "path": lambda text: quote(str(text), safe=""),
         "thousands": lambda number: f"{number:,}",

@@ -24,7 +24,7 @@ from operations.operation_log import LogLevel, LogLine, fetch_log
 from operations.reasons import find_cause
 from overview.operations import ShownOperation, describe_result, fetch_shown_operation
 from serving.context import Context, Operator, Viewer
-from web.forms import Form, go_to
+from web.forms import Form, go_to, tell_on_pages
 from web.guarding import make_router
 from web.operation.fetch_account import Account, fetch_account
 from web.operation.gantt import draw_gantt
@@ -91,7 +91,7 @@ def _describe(account: Account) -> dict[str, Any]:
     tells to begin with the same words.
     """
     shown = account.operation
-    cause, error = _find_answer(shown), shown.error or ""
+    cause, error = _find_answer(shown), tell_on_pages(shown.error or "")
     gantt = None
     if shown.started_at is not None:
         gantt = draw_gantt(
@@ -103,7 +103,7 @@ def _describe(account: Account) -> dict[str, Any]:
         )
     told = {step.name: describe_result(step.result) for step in shown.steps}
     return {
-        "cause": cause,
+        "cause": tell_on_pages(cause),
         "repeats": shown.told is not None and cause in str(shown.told.parts[0]),
         "error": error[:_ERROR_SHOWN],
         "is_error_cut": len(error) > _ERROR_SHOWN,

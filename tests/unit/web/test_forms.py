@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 
 from models.errors import InvalidDocumentError, Problem, UsageError
 from models.requests.notes import NoteModel
-from web.forms import make_refused, read_form
+from web.forms import make_refused, read_form, tell_on_pages
+
+ROOT = Path(__file__).parents[3]
+
+#: Where texts are that pages may show: refusals, doubts, errors of runs, and reasons.
+SAYING = ("actions", "dispatch", "models", "operations", "overview", "serving")
+
+#: What no page shows, or what is for whoever has a shell.
+FOR_SHELLS = (
+    "actions/importing/",
+    "dispatch/after_restore.py",
+    "operations/fleet/strangers.py",
+    "operations/notices/",
+    "overview/doctor/checks/",
+)
+
+#: Signs of a text that is for a shell: a command, an option, a file of `apps apply`.
+SIGNS = ("minutehand ", " --", "app.json")
+
+#: Sentences that are put together of two texts, as somebody reads them.
+JOINED = {
+    "To resume both: minutehand {}": "To resume both: minutehand apps resume sales",
+    "apps resume --all": "To resume both: minutehand apps resume --all",
+}
+
+#: What is no sentence, or has a command on purpose: of the page where one signs in.
+NO_SENTENCES = {"minutehand source", "minutehand keys link --all --role admin"}
 
 
 def test_fields_are_kept_as_they_were_typed():
@@ -52,3 +82,80 @@ def test_problem_is_told_beside_its_field():
     assert {"when": ["Bad. Write 5 fields."]} == refused.fields
     assert ("It is empty.",) == refused.others
     assert "2 problems" in refused.told
+
+
+def _find_texts(path: Path) -> Iterator[str]:
+    """Yield the texts of a module that are no docstrings; values are {}."""
+    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    joined = [node for node in nodes if isinstance(node, ast.JoinedStr)]
+    inner = {id(part) for node in joined for part in node.values}
+    inner |= {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for each in joined:
+        parts = (p.value if isinstance(p, ast.Constant) else "{}" for p in each.values)
+        yield "".join(map(str, parts))
+    for node in nodes:
+        if isinstance(node, ast.Constant) and id(node) not in inner:
+            yield str(node.value)
+
+
+def _find_advice() -> set[str]:
+    """Return what pages may show and what names something of a shell."""
+    paths = [each for part in SAYING for each in (ROOT / part).rglob("*.py")]
+    shown = (
+        path
+        for path in paths
+        if not path.relative_to(ROOT).as_posix().startswith(FOR_SHELLS)
+    )
+    texts = {text for path in shown for text in _find_texts(path)} - NO_SENTENCES
+    found = {text for text in texts if any(sign in f" {text}" for sign in SIGNS)}
+    return {next((JOINED[e] for e in JOINED if e in text), text) for text in found}
+
+
+def test_pages_advise_no_command():
+    """Whoever has pages only could do nothing with it."""
+    advice = _find_advice()
+    told = {text: tell_on_pages(text) for text in advice}
+
+    assert len(advice) > 30
+    assert {} == {
+        text: on_pages
+        for text, on_pages in told.items()
+        if not on_pages or any(sign in f" {on_pages}" for sign in SIGNS)
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "No folder. Give it one: minutehand apps apply DIR, with app.json in DIR.",
+            "No folder. Give it one.",
+        ),
+        (
+            "It is paused with its app. To resume both: minutehand apps resume sales",
+            "It is paused with its app. To resume both: resume the app",
+        ),
+        (
+            "Post it first, then minutehand actions run.",
+            "Post it first, then press Run now.",
+        ),
+        ("To run it: minutehand actions run a.b", "To run it: press Run now"),
+        ("--from (7) is not before --until (6).", "From (7) is not before until (6)."),
+        ("exit 2: unknown option --from", "exit 2: unknown option --from"),
+        ("rsync with --dry-run: 1", "rsync with --dry-run: 1"),
+        ("their minutehand is none", "their minutehand is none"),
+    ],
+)
+def test_pages_say_what_there_is_on_pages(text: str, expected: str):
+    """And change nothing else that somebody may have written."""
+    assert expected == tell_on_pages(text)
+
+
+def test_refusals_of_forms_advise_no_command():
+    """Neither those of a field, nor others."""
+    hint = "It has none yet; add some with: minutehand apps apply FILE"
+    problems = (Problem("/recipients/groups/0", "no group 'x'.", hint),)
+    refused = make_refused(InvalidDocumentError(problems))
+
+    said = "no group 'x'. It has none yet; add some on the page of the app"
+    assert {"recipients": [said]} == refused.fields
