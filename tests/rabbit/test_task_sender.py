@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 import amqp
@@ -97,9 +98,6 @@ def test_other_node_is_tried(rabbit: Victim, channel: amqp.Channel):
     assert channel.basic_get(QUEUE, no_ack=True) is not None
 
 
-ANSWERS = find_answer_queue("minutehand", "installation")
-
-
 def make_answer() -> amqp.Message:
     """Return an answer, as a worker sends it."""
     headers = {"task": SUCCEEDED, TOKEN: str(uuid4())}
@@ -108,24 +106,36 @@ def make_answer() -> amqp.Message:
     )
 
 
+class Answering(NamedTuple):
+    """A sender whose queue of answers does not exist, and a channel of others."""
+
+    sender: CeleryTaskSender
+    channel: amqp.Channel
+    installation: str
+
+    @property
+    def queue(self) -> str:
+        """Where answers come."""
+        return find_answer_queue("minutehand", self.installation)
+
+
 @pytest.fixture
-def answering(
-    rabbit: Victim, channel: amqp.Channel
-) -> Iterator[tuple[CeleryTaskSender, amqp.Channel]]:
-    """Give a sender whose queue of answers does not exist, and a channel of others."""
-    channel.queue_delete(ANSWERS)
-    sender = CeleryTaskSender(make_settings(rabbit.url), lambda: "installation")
-    yield sender, channel
-    channel.queue_delete(ANSWERS)
+def answering(rabbit: Victim, channel: amqp.Channel) -> Iterator[Answering]:
+    """Give an installation of its own: as long as one reads, nobody else may."""
+    installation = str(uuid4())
+    sender = CeleryTaskSender(make_settings(rabbit.url), lambda: installation)
+    made = Answering(sender, channel, installation)
+    yield made
+    channel.queue_delete(made.queue)
 
 
-def test_reader_makes_its_queue(answering: tuple[CeleryTaskSender, amqp.Channel]):
+def test_reader_makes_its_queue(answering: Answering):
     """
     After a reset of the broker, tasks under way have where to send their answers.
 
     It ends some time after the last of its readers.
     """
-    sender, channel = answering
+    sender, channel, _ = answering
     kept: list[TaskAnswer] = []
 
     def has(count: int) -> bool:
@@ -135,28 +145,27 @@ def test_reader_makes_its_queue(answering: tuple[CeleryTaskSender, amqp.Channel]
     for count in (3, 6):
         assert 0 == sender.receive("shop", kept.extend, limit=10)
         for _ in range(3):
-            channel.basic_publish(make_answer(), routing_key=ANSWERS)
+            channel.basic_publish(make_answer(), routing_key=answering.queue)
         wait_until(partial(has, count), what="the answers")
-        channel.queue_delete(ANSWERS)
+        channel.queue_delete(answering.queue)
 
     assert 0 == sender.receive("shop", kept.extend, limit=10)
     with pytest.raises(amqp.PreconditionFailed, match="x-expires"):
         channel.connection.channel().queue_declare(
-            ANSWERS, durable=True, auto_delete=False
+            answering.queue, durable=True, auto_delete=False
         )
 
 
-def test_queue_of_answers_that_exists_is_read_as_it_is(
-    answering: tuple[CeleryTaskSender, amqp.Channel],
-):
+def test_queue_of_answers_that_exists_is_read_as_it_is(answering: Answering):
     """Whoever made it, and however; and a message that is not kept comes again."""
-    sender, channel = answering
+    sender, channel, _ = answering
     channel.queue_declare(
-        *(ANSWERS, False, True, False, False), arguments={"x-queue-type": "quorum"}
+        *(answering.queue, False, True, False, False),
+        arguments={"x-queue-type": "quorum"},
     )
     for _ in range(3):
         # Such a queue may lose what it did not confirm.
-        channel.basic_publish_confirm(make_answer(), routing_key=ANSWERS)
+        channel.basic_publish_confirm(make_answer(), routing_key=answering.queue)
     kept: list[TaskAnswer] = []
 
     def refuse(_answers: Sequence[TaskAnswer]) -> None:
@@ -179,15 +188,15 @@ def test_queue_of_answers_that_exists_is_read_as_it_is(
 
 
 def test_what_another_reader_holds_is_not_taken_for_nothing(
-    rabbit: Victim, answering: tuple[CeleryTaskSender, amqp.Channel]
+    rabbit: Victim, answering: Answering
 ):
     """
     Whoever reads it later has what the first did not keep, as soon as that is gone.
     """
-    first, channel = answering
-    second = CeleryTaskSender(make_settings(rabbit.url), lambda: "installation")
-    channel.queue_declare(ANSWERS, durable=True, auto_delete=False)
-    channel.basic_publish(make_answer(), routing_key=ANSWERS)
+    first, channel, installation = answering
+    second = CeleryTaskSender(make_settings(rabbit.url), lambda: installation)
+    channel.queue_declare(answering.queue, durable=True, auto_delete=False)
+    channel.basic_publish(make_answer(), routing_key=answering.queue)
     seen: list[int | None] = []
     kept: list[TaskAnswer] = []
 
