@@ -193,7 +193,8 @@ MUTANTS: tuple[Mutant, ...] = (
         "answer before its mark lost",
         "task",
         _with(operations.task_ends, "_is_answered", mistakes.answered_when_marked),
-        first=1,
+        first=7,
+        emphasis=Emphasis(clock_jumps=False, seconds=True),
     ),
     Mutant(
         "deadline ends what was answered",
