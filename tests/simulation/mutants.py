@@ -236,7 +236,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "lines left to senders",
         "start",
         mistakes.leaving_lines_to_senders,
-        first=4,
+        first=18,
         # A worker that is asked to stop gives back what stands first in its line.
         emphasis=Emphasis(outages=("stop",) * 20),
     ),
