@@ -97,6 +97,13 @@ def do(fault: Fault, world: World, case: Case) -> None:
         world.pause(fault.lasts_s - case.age_s)
         lasted_s = case.age_s
     case.notes.append(f"lasted {lasted_s:.0f} s, mended {case.age_s - lasted_s:.0f} s")
+    if fault.asks is not None and fault.asks[0] == TASK:
+        wait_for_tasks(world, case)
+
+
+def wait_for_tasks(world: World, case: Case) -> None:
+    """Wait for their ends, for a storm that empties their Redis would lose them."""
+    world.wait(lambda: not world.count_live(case.must_end), what="answers", every_s=1)
 
 
 # -- processes -------------------------------------------------------------------------
@@ -198,7 +205,7 @@ def kill_theirs(world: World, case: Case) -> Iterator[None]:
         world.kill(world.project)
         world.start(world.project)
     yield
-    world.wait(lambda: not world.count_live(case.must_end), what="answers", every_s=1)
+    wait_for_tasks(world, case)
 
 
 # -- mail ------------------------------------------------------------------------------
@@ -359,6 +366,7 @@ def set_clock(
     # Or the time of tasks that are waited for would be over by the leap, rightly.
     world.wait(lambda: not world.count_live([*world.asked]), what="what was asked for")
     case.must_end += world.ask_for(SEND, 5)
+    case.start()
     happening = world.note(f"{by.total_seconds():+.0f} s", "clock")
     world.clock.set(by)
     try:
