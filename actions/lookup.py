@@ -64,8 +64,8 @@ def refuse_app(connection: sa.Connection, uid: str) -> NoReturn:
         .limit(_COMPARED)
     ).scalars()
     raise NotFoundError(
-        f"there is no small app {uid!r}. {_suggest(uid, known)}"
-        "List them with: minutehand apps list"
+        f"there is no small app {uid!r}.{_suggest(uid, known)}"
+        " List them with: minutehand apps list"
     )
 
 
@@ -141,14 +141,14 @@ def _describe_missing(connection: sa.Connection, given: str, app: str | None) ->
     )
     known = [each for row in connection.execute(query) for each in row]
     return (
-        f"there is no scheduled action {given!r}. {_suggest(given, known)}"
-        "List them with: minutehand actions list"
+        f"there is no scheduled action {given!r}.{_suggest(given, known)}"
+        " List them with: minutehand actions list"
     )
 
 
 def _suggest(given: str, known: Iterable[str]) -> str:
     near = find_near(given, known)
-    return "" if near is None else f"Did you mean {near!r}? "
+    return "" if near is None else f" Did you mean {near!r}?"
 
 
 def find_filtered(

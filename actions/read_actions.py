@@ -277,8 +277,8 @@ def fetch_document(
     ).scalar_one_or_none()
     if found is None:
         raise NotFoundError(
-            f"action {uid!r} has no revision {revision}. Old ones are pruned; to list"
-            f" those that are kept: minutehand actions show {uid}"
+            f"action {uid!r} has no revision {revision}. Old ones are pruned; see its"
+            f" revisions (minutehand actions show {uid})"
         )
     return found
 

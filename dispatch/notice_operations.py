@@ -50,7 +50,9 @@ def send_test_notice(
         raise ConflictError(f"nobody hears of failures. Name somebody in {where}.")
     revision = ensure_notices(connection)
     if revision is None:
-        msg = f"notices are paused: minutehand actions resume {NOTICES_UID}"
+        msg = (
+            f"notices are paused; resume them (minutehand actions resume {NOTICES_UID})"
+        )
         raise ConflictError(msg)
     now = read_clock(connection)
     facts: dict[str, Any] = {

@@ -120,8 +120,8 @@ class RefusedError(UnreachableError):
     def __init__(self, cause: str) -> None:
         """Keep *cause* for callers who do not need the hint."""
         super().__init__(
-            f"the database refused access: {cause}. To list the missing grants: "
-            "minutehand doctor"
+            f"the database refused access: {cause}. The doctor lists the "
+            "missing grants (minutehand doctor)"
         )
         self.cause = cause
 

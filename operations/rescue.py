@@ -228,8 +228,8 @@ def count_kill(
     if kills >= KILLS_ALLOWED:
         error = (
             f"{kills} processes died of this operation ({cause}). Let it do less at a "
-            "time, or give the workers more memory; then run: minutehand operations "
-            "retry ID"
+            "time, or give the workers more memory; then retry it (minutehand "
+            "operations retry ID)"
         )
         reason = f"{Reason.PROCESS_KILLED}: {cause}"
         connection.execute(

@@ -196,37 +196,11 @@ class Refused:
     others: tuple[str, ...] = ()
 
 
-#: What messages say for a shell, and pages instead; the first ones come first.
-_FOR_SHELLS = [
-    (re.compile(pattern), instead)
-    for pattern, instead in (
-        (r" ?List them(?: with)?: minutehand [a-z ]+$", ""),
-        (r" \(minutehand [^)]*\)| \(tick --at\)", ""),
-        (r"minutehand apps resume --all", "resume the installation"),
-        (r"minutehand apps resume \S+", "resume the app"),
-        (r"minutehand actions post FILE --replace --app \S+", "edit the action"),
-        (r"minutehand actions resume", "resume the action"),
-        (r"minutehand actions run(?: [^\s.]\S*(?: --user ID)?)?", "press Run now"),
-        (r"minutehand actions show \S+", "see its revisions"),
-        (r": minutehand operations cancel --app \S+", " what runs"),
-        (r"then run: minutehand operations retry ID", "then retry it"),
-        (r"See (who is left out): minutehand mails preview ACTION", r"Look \1"),
-        (r"with: minutehand apps apply FILE", "on the page of the app"),
-        (r" by applying a folder with app\.json in it: minutehand apps apply DIR", ""),
-        (r": minutehand apps apply DIR, with app\.json in DIR", ""),
-        (r"which app\.json describes", "which the app describes"),
-        (r"Start minutehand worker -Q", "Have a worker started for the queue"),
-        (r"\. Start one: minutehand scheduler, or minutehand up", ""),
-        (r"\. Check: minutehand audit|; minutehand audit takes .*", ""),
-        (r"minutehand changes verify", "verify the changes"),
-        (r" Run: minutehand migrate", " An operator has to migrate it"),
-        (r"minutehand doctor", "the doctor"),
-        (r" Add --replace to .*", " Edit that one, or choose another name."),
-        (r"; or add --replace to put this one in its place", ""),
-        (r"Look again with --dry-run", "Look again"),
-    )
-]
-
+#: What is only for a shell: the command in parentheses behind what it does, and a last
+#: sentence that leads to one.
+_FOR_SHELLS = re.compile(
+    r" \(minutehand [^)]*\)|(?:^| )[A-Z][a-z ]*: minutehand [^:]*$"
+)
 
 #: What is wrong with an option begins with it; on pages it is a field.
 _OPTION = re.compile(r"(?<!\S)--(?=[a-z])")
@@ -234,17 +208,14 @@ _OPTION = re.compile(r"(?<!\S)--(?=[a-z])")
 
 def tell_on_pages(text: str) -> str:
     """
-    Return *text*, with what a page has instead of each command that it names.
+    Return *text* without the commands that are for whoever has a shell.
 
-    >>> tell_on_pages("notices are paused: minutehand actions resume notices")
-    'notices are paused: resume the action notices'
+    >>> tell_on_pages("it is paused; resume it (minutehand actions resume notices)")
+    'it is paused; resume it'
     """
     if text.startswith("--"):
         text = capitalize(_OPTION.sub("", text))
-    if any(each in text for each in ("minutehand ", "--", ".json")):
-        for pattern, instead in _FOR_SHELLS:
-            text = pattern.sub(instead, text)
-    return text
+    return _FOR_SHELLS.sub("", text)
 
 
 def tell_error(error: MinutehandError) -> str:

@@ -253,7 +253,7 @@ def explain_operation(history: History, operation: RecordedOperation) -> WhyAnsw
 def _describe_early_tick(history: History, operation: RecordedOperation) -> str:
     """Say how a decision could be made before its occurrence: by a ``tick --at``."""
     at = history.show(operation.recorded_at)
-    return f"decided at {at} by a tick for a later instant (tick --at)"
+    return f"decided at {at} by a tick for a later instant (minutehand tick --at)"
 
 
 def _explain_absence(
@@ -440,7 +440,8 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
         following = history.next_due_at
         passed_over = following is None or following > due_at
         if passed_over and revision.timing is not None:
-            text = "a tick for a later instant (tick --at) has passed over it"
+            early = "a tick for a later instant (minutehand tick --at)"
+            text = f"{early} has passed over it"
             return Verdict.MISSED, text, None
         text = f"it is due at {history.show(due_at)}, unless the action changes"
         return Verdict.WILL_RUN, text, None

@@ -192,18 +192,20 @@ def resume_action(
     switched = _resume(connection, [row], {row.app: above}, bounds, note)
     if Refusal.UNREADABLE in switched.refused:
         message = f"the stored rule cannot be read: {find_problem(row)}"
-        command = f"minutehand actions post FILE --replace --app {row.app}"
-        problem = Problem("/when", message, f"Replace the rule: {command}")
+        hint = (
+            f"Replace the rule (minutehand actions post FILE --replace --app {row.app})"
+        )
+        problem = Problem("/when", message, hint)
         raise InvalidDocumentError((problem,))
     if switched.excess:
         raise InvalidDocumentError(tuple(switched.excess))
     if Refusal.PAUSED_ABOVE in switched.refused:
-        whose, command = "the whole installation", "apps resume --all"
+        whose, named = "the whole installation", "--all"
         if row.pause_scope == APP:
-            whose, command = f"its small app {row.app!r}", f"apps resume {row.app}"
+            whose, named = f"its small app {row.app!r}", row.app
         raise ConflictError(
             f"action {uid!r} is paused together with {whose}."
-            f" To resume both: minutehand {command}"
+            f" To resume both, resume that one (minutehand apps resume {named})"
         )
     return bool(switched.done)
 

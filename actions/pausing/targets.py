@@ -288,7 +288,7 @@ def _refuse_unpaused(app: str | None, above: Pause | None) -> NoReturn:
     if above is not None:
         msg = (
             f"small app {app!r} is paused together with the whole installation."
-            " To resume both: minutehand apps resume --all"
+            " To resume both, resume the installation (minutehand apps resume --all)"
         )
     raise ConflictError(msg)
 

@@ -368,7 +368,7 @@ def _refuse_others(
         listed = ", ".join(map(repr, others[:_LISTED]))
         raise ConflictError(
             f"other actions would be pruned than you have seen: {listed}. Look again"
-            " with --dry-run."
+            " (minutehand actions apply --dry-run)."
         )
 
 

@@ -96,7 +96,7 @@ def _find_unreached(
     if wanted.on_event:
         reaches = "no event would make it run now."
     who = wanted.who
-    hint = "See who is left out: minutehand mails preview ACTION."
+    hint = "See who is left out (minutehand mails preview ACTION)."
     if not (who.only_inactive_users or who.only_inactivated_users):
         hint = (
             "Who is disabled, expired or was never activated is left out, unless it"

@@ -206,7 +206,8 @@ def _make_hint(near: str | None, known: Collection[str]) -> str:
     if near is not None:
         return f"Did you mean '{near}'?"
     if not known:
-        return "It has none yet; add some with: minutehand apps apply FILE"
+        place = "on the page of the app (minutehand apps apply FILE)"
+        return f"It has none yet; add some {place}"
     listed = ", ".join(islice(known, _MOST))
     return f"It has: {listed}{', ...' if len(known) > _MOST else ''}."
 
@@ -287,7 +288,8 @@ def find_failing(
     takers = [each for each in fleet if queue in each.queues]
     if not takers:
         message = f"no worker takes the queue {queue!r}, so its runs would wait."
-        yield Problem("/operations", message, f"Start minutehand worker -Q {queue}.")
+        hint = f"Start one for it (minutehand worker -Q {queue})."
+        yield Problem("/operations", message, hint)
     asked = action.operations.call_webhook
     if asked is None:
         return

@@ -271,14 +271,14 @@ class Taken:
             if named is not None:
                 msg = (
                     f"{self.app!r} already has an action named {old.name!r}"
-                    f" (uid {old.uid}). Add --replace to put this one in its place,"
-                    " or over HTTP PUT it there."
+                    f" (uid {old.uid}). Edit that one (minutehand actions post"
+                    " --replace, over HTTP PUT), or choose another name."
                 )
                 return Problem("/name", msg, "")
             msg = (
                 f"{self.app!r} already has an action with uid {old.uid!r}, named"
-                f" {old.name!r}. Choose another uid, or none; or add --replace to"
-                " put this one in its place."
+                f" {old.name!r}. Choose another uid, or none; or edit that one"
+                " (minutehand actions post --replace)."
             )
             return Problem("/uid", msg, "")
         return None
@@ -352,7 +352,7 @@ def find_passed_due_date(
     message = f"{rule.due_date} has passed, so the action would never run."
     hint = (
         "Write a future date. To run it now instead: post it with a future date and"
-        ' "active": false, then minutehand actions run.'
+        ' "active": false, then run it (minutehand actions run).'
     )
     return Problem("/when/due_date", message, hint)
 

@@ -303,8 +303,7 @@ def _check_files(
         if folder is None:
             message = f"Small app {app!r} has no folder for source files."
             hint = (
-                "An operator sets it by applying a folder with app.json in it: "
-                "minutehand apps apply DIR"
+                "An operator sets it (minutehand apps apply DIR, with app.json in DIR)"
             )
         elif Path(file).is_absolute() and not Path(file).is_relative_to(folder):
             message = f"{file[:60]!r} is not below the app's folder, {folder}."

@@ -109,6 +109,6 @@ def _refuse_live(connection: sa.Connection, uid: str) -> None:
     many = format_count(count, "operation that is", "operations that are")
     raise ConflictError(
         f"small app {uid!r} has {many} not over,"
-        f" such as {example}. Wait, or cancel: minutehand operations cancel"
-        f" --app {uid}"
+        f" such as {example}. Wait, or cancel what runs"
+        f" (minutehand operations cancel --app {uid})"
     )

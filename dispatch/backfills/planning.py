@@ -188,14 +188,14 @@ def _read_schedule(row: sa.Row[Any]) -> Schedule:
     if row.follows is not None:
         raise UsageError(
             f"action {row.uid!r} starts after another one. Only actions that are driven"
-            " by time have occurrences to backfill; to run it once: minutehand actions"
-            f" run {row.uid}"
+            " by time have occurrences to backfill; run it once instead (minutehand"
+            f" actions run {row.uid})"
         )
     if row.timing is None:
         raise UsageError(
             f"action {row.uid!r} is driven by an event. Only actions that are driven by"
-            " time have occurrences to backfill; to run it for a user: minutehand"
-            f" actions run {row.uid} --user ID"
+            " time have occurrences to backfill; run it for a user (minutehand"
+            f" actions run {row.uid} --user ID)"
         )
     if problem := find_problem(row):
         raise ConflictError(f"the rule of action {row.uid!r} cannot be read: {problem}")

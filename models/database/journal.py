@@ -137,7 +137,8 @@ def _append(connection: sa.Connection, noted: list[_Noted]) -> None:
     if head is None:
         raise UnreachableError(
             "nothing can be changed, since nobody could see it: the table change_head"
-            " has lost its one row. Look what else is lost: minutehand changes verify"
+            " has lost its one row. Verify what else is lost"
+            " (minutehand changes verify)"
         )
     author = find_author(connection)
     by = make_plain_text(author.name)

@@ -105,7 +105,8 @@ def make_unreachable(error: BaseException) -> UnreachableError:
     if _get_state(cause) == _READ_ONLY:
         return UnreachableError(
             f"the database is read-only: {said}. It is a replica, or"
-            " default_transaction_read_only is on; minutehand doctor says which"
+            " default_transaction_read_only is on; the doctor says which"
+            " (minutehand doctor)"
         )
     if _get_state(cause) == _DISK_FULL or _NO_SPACE in said:
         first = said.partition("\n")[0]

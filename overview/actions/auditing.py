@@ -93,7 +93,7 @@ def audit_all(
         if give_up_at is not None and time.monotonic() > give_up_at:
             raise UnreachableError(
                 "the audit takes too long to be waited for. Name an app, or a shorter"
-                " period; minutehand audit takes as long as it takes"
+                " period (minutehand audit takes as long as it takes)"
             )
         if history.is_of_time:
             findings += audit_action(history, since=begin, until=end, lookback=longest)

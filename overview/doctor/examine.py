@@ -120,10 +120,10 @@ def find_obstacle(engine: sa.Engine) -> str | None:
     try:
         check_schema(engine)
     except UnreachableError:
-        return "the database does not answer. minutehand doctor says why"
+        return "the database does not answer. The doctor says why (minutehand doctor)"
     except UsageError:
         return (
             "this version does not work with the schema of its database."
-            " minutehand doctor says what to do"
+            " The doctor says what to do (minutehand doctor)"
         )
     return None

@@ -334,7 +334,7 @@ class RealSources:
         if domain.folder is None:
             msg = (
                 f"{shown}: small app {asked.app} has no folder of files. An operator "
-                "can give it one: minutehand apps apply DIR, with app.json in DIR."
+                "can give it one (minutehand apps apply DIR, with app.json in DIR)."
             )
             raise StepError(msg, permanent=True)
         try:

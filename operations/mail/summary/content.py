@@ -285,8 +285,8 @@ class SummaryPart:
         """Return a sentence for each column of app.json that the data do not have."""
         known = {column.name for column in self.data.columns}
         return [
-            f"Domain {self.data.domain!r} has no column {name!r}, which app.json"
-            " describes."
+            f"Domain {self.data.domain!r} has no column {name!r}, which the"
+            " app describes."
             for name in self.labels
             if name not in known
         ]

@@ -257,7 +257,7 @@ def test_what_was_decided_before_its_time_is_no_outage() -> None:
     answer = ask(make_history(missed))
 
     assert Verdict.MISSED == answer.verdict
-    assert "by a tick for a later instant (tick --at)" in answer.text
+    assert "by a tick for a later instant (minutehand tick --at)" in answer.text
     assert "no scheduler led" not in answer.text
 
 

@@ -395,6 +395,6 @@ def test_column_that_is_not_there_is_a_warning(readers: World):
 
     result = send_execsum(readers.make_context(), YES)
 
-    assert ["Domain 'sales' has no column 'amuont', which app.json describes."] == (
+    assert ["Domain 'sales' has no column 'amuont', which the app describes."] == (
         result["warnings"]
     )
