@@ -22,6 +22,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import jsonschema
 import psycopg
@@ -30,9 +31,14 @@ import sqlalchemy as sa
 import yaml
 
 from actions.leader import record_tick
+from actions.small_apps.apply import ApplyTerms, apply_small_app
+from dispatch.manual_runs import run_now
 from models.database.engine import db_now, make_engine, read_clock, writing
 from models.database.tables import leases
+from models.door.app_documents import read_small_app
 from settings import PREFIX, Settings, read_settings
+from tests.database import write_by
+from tests.scheduling import add_app, get, post
 from tests.servers import (
     ROOT,
     find_free_port,
@@ -354,8 +360,8 @@ class Stack:
         program, *arguments = map(interpolate, self.services[name]["command"])
         return [BIN / program, *arguments]
 
-    def run(self, name: str, command: list[str | Path]) -> str:
-        """Run *command* in the place of service *name*, and return what it printed."""
+    def run(self, name: str, command: list[str | Path]) -> None:
+        """Run *command* in the place of service *name*."""
         done = subprocess.run(
             command,
             check=False,
@@ -367,13 +373,6 @@ class Stack:
         )
 
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
-        return done.stdout
-
-    def minutehand(self, *arguments: str | Path) -> Any:
-        """Run a command of ``minutehand`` beside the scheduler; return its JSON."""
-        return json.loads(
-            self.run("scheduler", [BIN / "minutehand", *arguments, "--json"])
-        )
 
     def is_healthy(self, name: str) -> bool:
         """Run the health check of a service as compose would."""
@@ -489,58 +488,55 @@ def stack(
         yield stack
 
 
-def test_services_do_what_they_are_for(stack: Stack) -> None:
+@pytest.fixture(scope="module")
+def engine(stack: Stack, database_url: str) -> Iterator[sa.Engine]:
+    """Give an engine on the database of the stack."""
+    assert stack.processes
+    engine = make_engine(database_url.replace("://", "+psycopg://"))
+    yield engine
+    engine.dispose()
+
+
+def test_services_do_what_they_are_for(stack: Stack, engine: sa.Engine) -> None:
     """
     From an empty database to a quick and a heavy operation done, all services healthy.
     """
+    add_app(engine, "shop", ["ada"])
     document = {
-        "uid": "shop",
-        "name": "Shop",
-        "users": [
-            {
-                "id": "ada",
-                "email": "ada@example.org",
-                "activated_at": "2026-01-01T00:00:00Z",
-            }
-        ],
         "templates": {"hello": {"subject": "Hello", "text": "Hello"}},
         "domains": [{"name": "sales", "source": {"file": str(stack.folder / "s.csv")}}],
     }
     (stack.folder / "s.csv").write_text("day,amount\n2026-11-23,7\n")
-    (stack.folder / "app.json").write_text(json.dumps(document))
-    stack.minutehand("apps", "apply", stack.folder)
-    runs = {}
-    for queue, operations in {
-        "quick": {"send_email": {"template": "hello"}},
-        "heavy": {"refresh": {"domains": ["sales"]}, "publish": {"data": True}},
-    }.items():
-        path = stack.folder / f"{queue}.json"
-        path.write_text(
-            json.dumps(
-                {
-                    "name": queue,
-                    "operations": operations,
-                    "when": {"cron_rule": "0 7 1 1 *"},
-                    "recipients": {"users": ["ada"]},
-                }
-            )
-        )
-        posted = stack.minutehand("actions", "post", path, "--app", "shop")
-        runs[queue] = stack.minutehand("actions", "run", posted["uid"], "--wait")
+    app = read_small_app(json.dumps(document).encode(), uid="shop")
+    write_by(engine, apply_small_app, app, ApplyTerms(stack.folder, by="ada"))
+    ids: list[UUID] = []
+    steps: tuple[dict[str, Any], ...] = (
+        {"send_email": {"template": "hello"}},
+        {"refresh": {"domains": ["sales"]}, "publish": {"data": True}},
+    )
+    for number, each in enumerate(steps):
+        given: dict[str, Any] = {"operations": each, "recipients": {"users": ["ada"]}}
+        posted = post(engine, "shop", name=f"run {number}", **given)
+        ids.append(run_now(engine, posted.uid))
+    wait_until(
+        lambda: all(get(engine, each).finished_at for each in ids), what="both runs"
+    )
     healthy = {
         # A busy machine may let the deadline of a check pass, as of any other.
         name: wait_until(partial(stack.is_healthy, name), every_s=1, what=name)
         for name in LASTING
     }
 
-    assert list(runs) == [operation["queue"] for operation in runs.values()]
-    assert {"succeeded"} == {operation["state"] for operation in runs.values()}
+    rows = [get(engine, each) for each in ids]
+    assert [("quick", "succeeded"), ("heavy", "succeeded")] == [
+        (row.queue, row.state) for row in rows
+    ]
     assert len(list((stack.folder / "data" / "mails").iterdir())) == 1
     assert healthy == dict.fromkeys(LASTING, True)
 
 
 def test_health_of_a_scheduler_is_that_of_its_loop(
-    stack: Stack, database_url: str
+    stack: Stack, engine: sa.Engine
 ) -> None:
     """A standby is as healthy as a leader that ticks; none is when nobody ticks."""
     log = stack.folder / "scheduler.log"
@@ -558,13 +554,11 @@ def test_health_of_a_scheduler_is_that_of_its_loop(
         wait_until(lambda: stack.is_healthy("scheduler"), every_s=1, what="standby")
         leader.send_signal(signal.SIGSTOP)
         cleanup.callback(leader.send_signal, signal.SIGCONT)
-        engine = make_engine(database_url.replace("://", "+psycopg://"))
         with writing(engine) as connection:
             record_tick(connection, read_clock(connection) - timedelta(minutes=4))
             # Nor does the standby tick before it has been asked.
             hour = db_now(timedelta(hours=1))
             connection.execute(sa.update(leases).values(expires_at=hour))
-        engine.dispose()
         standby_is_healthy = stack.is_healthy("scheduler")
         stack.metrics_port = leader_port
         leader_is_healthy = stack.is_healthy("scheduler")

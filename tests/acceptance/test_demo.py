@@ -12,9 +12,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from actions.small_apps.apply import ApplyTerms, apply_small_app
+from cli.main import main
+from dispatch.manual_runs import run_now
+from migrations.schema import migrate
+from models.database.engine import make_engine
+from models.door.app_documents import read_small_app
+from operations.list_operations import fetch_steps
+from settings import read_settings
+from tests.database import read_by, write_by
 from tests.programs import demand_program
-from tests.servers import run_process, wait_until
+from tests.scheduling import get, post
+from tests.servers import run_process, run_warm, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -22,18 +33,6 @@ _MINUTEHAND = (sys.executable, "-m", "cli.main")
 
 #: Twenty times what a stop may take on a quiet machine: more is a hang, not a load.
 STOPS_WITHIN_S = 60
-
-
-def _run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*_MINUTEHAND, *arguments],
-        env={"MINUTEHAND_HOME": str(home), "PATH": "/usr/bin:/bin"},
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,73 +145,71 @@ def test_demo_shows_a_run_and_stops_at_once(demo: Demo):
     assert [] == [path for path in written if path.stat().st_mode & 0o077]
 
 
-def test_demo_leaves_other_folders_alone(tmp_path: Path):
-    """A folder with anything else in it is refused, not emptied."""
+@pytest.mark.parametrize(
+    ("home", "told"),
+    [
+        ("", "is not empty"),
+        ("thesis.txt/demo", "Not a directory. Name a folder that may be written to."),
+    ],
+    ids=["of something else", "that cannot be made"],
+)
+def test_demo_leaves_other_folders_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], home: str, told: str
+):
+    """It is refused, not emptied; and whoever may not write there learns a way out."""
     (tmp_path / "thesis.txt").write_text("years of work")
 
-    done = _run(tmp_path, "demo", "--home", str(tmp_path))
+    code = main(["demo", "--home", str(tmp_path / home)])
 
-    assert 2 == done.returncode
-    assert "is not empty" in done.stderr
-    assert (tmp_path / "thesis.txt").exists()
-
-
-def test_folder_that_cannot_be_made_is_told_with_a_way_out(tmp_path: Path):
-    """Whoever may not write there learns what to name instead."""
-    (tmp_path / "thesis.txt").touch()
-
-    done = _run(tmp_path, "demo", "--home", str(tmp_path / "thesis.txt" / "demo"))
-
-    assert 2 == done.returncode
-    assert "Not a directory. Name a folder that may be written to." in done.stderr
+    assert 2 == code
+    assert told in " ".join(capsys.readouterr().err.split())
+    assert "years of work" == (tmp_path / "thesis.txt").read_text()
 
 
-def _write_app(folder: Path) -> None:
-    (folder / "a.csv").write_text("x,y\n1,2\n")
-    (folder / "app.json").write_text(
-        json.dumps(
-            {"uid": "shop", "domains": [{"name": "a", "source": {"file": "a.csv"}}]}
-        )
-    )
-    (folder / "action.json").write_text(
-        json.dumps(
-            {
-                "uid": "load",
-                "name": "load",
-                "operations": {"refresh": True, "publish": {"data": True}},
-                "when": {"cron_rule": "0 7 1 1 *"},
-            }
-        )
-    )
+@pytest.fixture
+def embedded(tmp_path: Path) -> Iterator[sa.Engine]:
+    """Give the database of a home, with a small app that reads a file."""
+    (tmp_path / "home").mkdir()
+    (tmp_path / "a.csv").write_text("x,y\n1,2\n")
+    given = {"MINUTEHAND_HOME": str(tmp_path / "home")}
+    engine = make_engine(read_settings(given, None).database_url)
+    migrate(engine)
+    document = b'{"domains": [{"name": "a", "source": {"file": "a.csv"}}]}'
+    app = read_small_app(document, uid="shop")
+    write_by(engine, apply_small_app, app, ApplyTerms(tmp_path, by="ada"))
+    yield engine
+    engine.dispose()
 
 
-def test_up_survives_being_killed(tmp_path: Path):
+def test_up_survives_being_killed(tmp_path: Path, embedded: sa.Engine):
     """
     What waited when the process was killed is run by the next one, at once; a
     second one beside it is refused, and it stops when asked to.
     """
-    home = tmp_path / "home"
-    _write_app(tmp_path)
-    assert 0 == _run(home, "apps", "apply", str(tmp_path)).returncode
-    post = ("actions", "post", str(tmp_path / "action.json"), "--app", "shop")
-    assert 0 == _run(home, *post).returncode
-    command, environ = [*_MINUTEHAND, "up"], {"MINUTEHAND_HOME": str(home)}
-    log = tmp_path / "log"
+    steps = {"refresh": True, "publish": {"data": True}}
+    uid = post(embedded, "shop", operations=steps).uid
+    command = [*_MINUTEHAND, "up"]
+    environ = {
+        "MINUTEHAND_HOME": str(tmp_path / "home"),
+        "MINUTEHAND_WEB_ADDRESS": "127.0.0.1:0",
+    }
+    log, other = tmp_path / "log", tmp_path / "other"
 
-    with run_process(command, log=log, environ=environ) as process:
+    with run_warm(command, log=log, environ=environ) as process:
         wait_until(lambda: "tick_done" in log.read_text(), what="a tick")
         process.kill()
         process.wait()
-    first = _run(home, "actions", "run", "load")
-    with run_process(command, log=log, environ=environ) as process:
-        watched = _run(home, "operations", "watch", first.stdout.strip(), "--json")
-        beside = _run(home, "up")
+    first = run_now(embedded, uid)
+    with run_warm(command, log=log, environ=environ) as process:
+        wait_until(lambda: get(embedded, first).finished_at, what="its end")
+        with run_warm(command, log=other, environ=environ) as beside:
+            refused = beside.wait(STOPS_WITHIN_S)
         process.send_signal(signal.SIGTERM)
         code = process.wait(STOPS_WITHIN_S)
 
-    shown = json.loads(watched.stdout)
-    assert (0, "succeeded") == (watched.returncode, shown["state"])
-    assert ["succeeded"] * 2 == [step["state"] for step in shown["steps"]]
-    assert 5 == beside.returncode
+    found = read_by(embedded, fetch_steps, [first])[first]
+    assert "succeeded" == get(embedded, first).state
+    assert ["succeeded"] * 2 == [step.state for step in found]
+    assert 5 == refused
     assert 0 == code
     assert "Traceback" not in log.read_text()

@@ -24,8 +24,14 @@ from urllib.request import urlopen
 
 import pytest
 
+from actions.small_apps.apply import ApplyTerms, apply_small_app
 from cli.main import main
+from dispatch.manual_runs import run_now
+from models.database.engine import make_engine
+from models.door.app_documents import read_small_app
 from settings import read_settings
+from tests.database import write_by
+from tests.scheduling import get, post
 from tests.servers import ROOT, find_free_port, is_listening, run_process, wait_until
 
 pytestmark = pytest.mark.integration
@@ -192,13 +198,6 @@ def test_embedded_commands_do_what_they_say(home: Home) -> None:
     assert ", 0 faults, " in audited
 
 
-def find_id(text: str) -> str:
-    """Return the one uid or id that *text* tells."""
-    found = set(re.findall(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", text))
-    assert 1 == len(found), text
-    return str(found.pop())
-
-
 @pytest.mark.parametrize("unmigrated_url", ["postgresql"], indirect=True)
 def test_production_commands_do_what_they_say(
     home: Home, unmigrated_url: str, redis_url: str
@@ -217,25 +216,29 @@ def test_production_commands_do_what_they_say(
     port = find_free_port()
     home.environ["MINUTEHAND_WEB_ADDRESS"] = f"127.0.0.1:{port}"
     document = json.loads((EXAMPLES / "action.json").read_text())
-    document["name"], document["operations"] = "summary", {"send_execsum": True}
-    (home.folder / "quick.json").write_text(json.dumps(document))
+    other = {**document, "name": "summary", "operations": {"send_execsum": True}}
+    engine = make_engine(unmigrated_url)
 
     with ExitStack() as processes:
         home.run(migrate)
         for command in (scheduler, quick, heavy, web):
             processes.enter_context(home.start(command, cwd=ROOT))
-        home.run(f"minutehand apps apply {EXAMPLES}")
-        states = {}
-        for path in (EXAMPLES / "action.json", home.folder / "quick.json"):
-            uid = find_id(home.run(f"minutehand actions post {path} --app sales"))
-            ran = json.loads(home.run(f"minutehand actions run {uid} --wait --json"))
-            states[ran["queue"]] = ran["state"]
+        processes.callback(engine.dispose)
+        app = read_small_app((EXAMPLES / "app.json").read_bytes(), uid="sales")
+        write_by(engine, apply_small_app, app, ApplyTerms(EXAMPLES, by="ada"))
+        uids = [post(engine, "sales", **each).uid for each in (document, other)]
+        ids = [run_now(engine, uid) for uid in uids]
+        wait_until(
+            lambda: all(get(engine, each).finished_at for each in ids), what="both"
+        )
+        rows = [get(engine, each) for each in ids]
+        states = [(row.queue, row.state) for row in rows]
         told = home.run(status)
         wait_until(lambda: is_listening(port), what="the HTTP API")
         with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=60) as answer:
             assert answer.status == 200
 
-    assert {"heavy": "succeeded", "quick": "succeeded"} == states
+    assert [("heavy", "succeeded"), ("quick", "succeeded")] == states
     assert re.search(r"^leader +\S+ \(pid \d+\)", told, re.MULTILINE)
     assert re.search(r"^fence +1\b", told, re.MULTILINE)
 

@@ -132,16 +132,6 @@ def test_pause_becomes_what_is_put(web: Web):
     assert second == third
 
 
-def test_pause_that_would_be_over_is_refused(web: Web):
-    """So is a time without an offset."""
-    action = f"/actions/{create(web)}"
-    path = f"{action}/pause"
-
-    assert 400 == web.put(path, {"until": "2020-01-01T00:00:00Z"}).status_code
-    assert 422 == web.put(path, {"until": "2035-01-01T00:00:00"}).status_code
-    assert "active" == web.get(action).json()["state"]
-
-
 def test_recipients_are_told_why(web: Web):
     """Each user of the app, in or out."""
     uid = create(web, operations=MAIL, recipients={"users": ["ada", "eve"]})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,11 +147,3 @@ def test_pause_is_begun_and_ended(web: Web, path: str):
 
     assert pause.items() <= paused.json()["pause"].items()
     assert [412, 200, 409] == [a.status_code for a in (stale, resumed, twice)]
-
-
-def test_folder_of_sources_stays_the_operators(web: Web, tmp_path: Path):
-    """No member of a document names it."""
-    refused = web.put(f"/apps/{APP}", {"source_folder": str(tmp_path)})
-
-    assert 422 == refused.status_code
-    assert web.get(f"/apps/{APP}").json()["source_folder"] is None

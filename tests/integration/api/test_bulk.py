@@ -79,24 +79,6 @@ def test_filter_is_read_at_the_door(web: Web):
     assert "Did you mean 'state'" in wrong["hint"]
 
 
-def test_tenants_know_nothing_of_each_other(web: Web):
-    """Neither by its id, nor by a filter."""
-    post_many(web, 2, OTHER)
-    theirs = pause_all(web, 2, app=OTHER).json()["id"]
-    never = uuid4()
-
-    for method, end in (("GET", ""), ("POST", "/cancel")):
-        found = web.ask(method, f"/bulk/{theirs}{end}")
-        unknown = web.ask(method, f"/bulk/{never}{end}")
-        assert found.status_code == unknown.status_code == 404
-        told = found.json()["detail"].replace(theirs, str(never))
-        assert unknown.json()["detail"] == told
-    foreign = {"kind": "pause", "filter": {"app": OTHER}, "dry_run": True}
-    assert web.post("/bulk", foreign).status_code == 404
-    named = {"kind": "pause", "filter": {"uids": [f"{OTHER}-0"]}, "dry_run": True}
-    assert 0 == web.post("/bulk", named).json()["matched"]
-
-
 def test_what_is_over_cannot_be_canceled(web: Web):
     """It says so."""
     begun = pause_all(web, 0).json()["id"]
@@ -134,13 +116,3 @@ def test_operations_are_named_one_by_one(web: Web):
         get(web.engine, each.id).state for each in mine
     ]
     assert "pending" == get(web.engine, theirs[0].id).state
-
-
-def test_id_that_is_none_is_refused_at_its_place(web: Web):
-    """Before anything is counted."""
-    answer = web.post(
-        "/bulk", {"kind": "cancel", "filter": {"ids": ["x"]}, "dry_run": True}
-    )
-
-    assert answer.status_code == 422
-    assert "/filter/ids/0" == answer.json()["errors"][0]["pointer"]

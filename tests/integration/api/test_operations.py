@@ -155,17 +155,6 @@ def test_state_is_what_the_function_says(web: Web):
         assert (state in FINAL_STATES) == answer["is_final"]
 
 
-def test_cursor_is_of_one_list(web: Web):
-    """With other filters it would leave out what nobody has seen."""
-    for number in range(3):
-        add(web, number)
-    cursor = web.get("/operations?limit=1").json()["next_cursor"]
-
-    answer = web.get(f"/operations?limit=1&state=pending&cursor={cursor}")
-
-    assert 422 == answer.status_code
-
-
 @pytest.mark.parametrize(
     "query", [f"app={OTHER}", f"action=of-{OTHER}", "action=dayly"]
 )
@@ -328,25 +317,6 @@ def test_retry_that_is_wrong_is_told(web: Web, body: Any, status: int, said: str
     assert status == answer.status_code
     assert said in answer.text
     assert "failed" == get(web.engine, operation_id).state
-
-
-ROUTES = [
-    ("GET", ""),
-    ("GET", "/steps"),
-    ("GET", "/log"),
-    ("GET", "/state"),
-    ("GET", "/state?wait=1"),
-    ("POST", "/cancel"),
-    ("POST", "/retry"),
-]
-
-
-def test_what_is_no_id_is_unknown(web: Web):
-    """404, as for any other."""
-    for method, route in ROUTES:
-        answer = web.ask(method, f"/operations/none{route}")
-
-        assert 404 == answer.status_code, (method, route)
 
 
 def test_first_digits_of_an_id_are_one(web: Web):

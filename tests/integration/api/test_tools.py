@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.tools import CONFIRM_WITHIN, POST, READING, ToolAnswer, Tools
 from models.role import Role
-from tests.integration.api.conftest import APP, OTHER, Web
+from tests.integration.api.conftest import APP, Web
 from tests.integration.api.test_actions import create
 from tests.scheduling import make_document
 
@@ -201,24 +201,6 @@ def test_first_call_is_refused_as_the_post_would_be(web: Web, agent: Agent):
     assert 0 == count(web)
 
 
-def test_name_that_is_taken_is_no_preview(web: Web, agent: Agent):
-    """As the API answers a post of it."""
-    create(web)
-
-    assert 409 == read(agent.call(POST, document=make_document()))[0]
-
-
-def test_what_belongs_to_another_app_is_unknown(web: Web, agent: Agent):
-    """A key of one small app sees nothing of the others, and changes nothing there."""
-    uid = create(web)
-    foreign: dict[str, Any] = {"app": OTHER, "uid": uid}
-
-    assert 404 == read(agent.call("show_action", **foreign))[0]
-    assert 404 == read(agent.call("why", **foreign))[0]
-    assert 404 == read(agent.call(POST, document=EDITED, **foreign))[0]
-    assert 403 == read(agent.call("doctor", app=OTHER))[0]
-
-
 def test_bad_arguments_are_refused(agent: Agent):
     """In the form of the API's problems, whatever they are."""
     expected: list[tuple[str, dict[str, Any], int]] = [
@@ -242,18 +224,6 @@ def test_bad_arguments_are_refused(agent: Agent):
         found = read(agent.call(name, **given))
 
         assert status == found[0], (name, found)
-
-
-def test_nobody_gets_in_without_a_key(web: Web):
-    """Neither to read nor to post."""
-    tools = Tools(web.client.app)
-
-    for authorization in (None, "Bearer mh_x", "Basic eDp5"):
-        for name in ("list_actions", POST):
-            given = {"document": make_document()} if name == POST else {}
-            answer = asyncio.run(tools.call(name, given, authorization))
-
-            assert 401 == read(answer)[0]
 
 
 def test_call_has_a_deadline():

@@ -79,21 +79,6 @@ def test_any_id_has_an_address(web: Web, user_id: str):
     assert user_id == located.json()["id"]
 
 
-def test_change_must_name_what_it_is_of(web: Web):
-    """428 for each of them."""
-    headers = {"Authorization": f"Bearer {web.keys[APP, Role.EDITOR]}"}
-    for method, path, body in (
-        ("PUT", f"{USERS}/ada", {}),
-        ("PATCH", f"{USERS}/ada", {}),
-        ("DELETE", f"{USERS}/ada", None),
-        ("PUT", USERS, {"users": []}),
-    ):
-        answer = web.client.request(
-            method, f"/api/v1{path}", headers=headers, json=body
-        )
-        assert 428 == answer.status_code
-
-
 def test_refusals_say_where(web: Web):
     """A typo, another id, an address that is none."""
     typo = web.put(f"{USERS}/ada", {"emial": "x"})

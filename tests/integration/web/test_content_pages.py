@@ -334,12 +334,3 @@ def test_mails_are_told_by_the_clock_of_their_rule(admin: Person):
 
     for path in ("/mails", f"/mails/{run}", f"/mails/{run}/{STEP}/ada"):
         assert re.search(r"\d\d:\d\d(:\d\d)? \+0[12]:00", admin.look(path)), path
-
-
-def test_list_without_mails_asks_for_no_zones(
-    admin: Person, monkeypatch: pytest.MonkeyPatch
-):
-    """It has no times to show."""
-    monkeypatch.delattr("web.mails.routes.fetch_zones_of")
-
-    assert "<h1" in admin.look("/mails?recipient=nobody")

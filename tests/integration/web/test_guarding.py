@@ -155,13 +155,6 @@ def test_large_form_of_a_stranger_is_not_read(browser: TestClient):
     assert "too large to be kept here" in answer.text
 
 
-def test_form_of_another_site_is_refused(browser: TestClient, engine: sa.Engine):
-    """A browser sends the session with it."""
-    enter(browser, new_key(engine))
-
-    assert browser.post("/sign-out", headers=FOREIGN).status_code == 403
-
-
 @pytest.mark.parametrize(
     ("query", "cookie"),
     [
@@ -212,15 +205,6 @@ def test_refusals_are_in_the_frame_of_all_pages(
 
     assert status == page.status_code
     assert frame <= {*Markup(path, page.text).links}
-
-
-def test_policy_lets_nothing_in(browser: TestClient, engine: sa.Engine):
-    """No script but ours, no frame, no form to elsewhere."""
-    enter(browser, new_key(engine, Role.VIEWER))
-    policy = browser.get("/").headers["content-security-policy"]
-
-    assert "default-src 'self'" in policy
-    assert "unsafe" not in policy
 
 
 def test_page_without_a_database_says_so(

@@ -35,7 +35,6 @@ from tests.scheduling import (
     make_document,
     post,
 )
-from web.editor.builders import BUILDERS
 from web.editor.starters.starters import STARTERS
 
 OWN = {"Origin": "http://testserver"}
@@ -283,23 +282,6 @@ def test_builder_writes_when_it_is_asked_to(ada: TestClient, engine: sa.Engine):
     assert "16:15" == get_fields(put)["when_time"]
     document = fetch_action(engine, get_uid(saved)).document
     assert "15 16 * * *" == document["when"]["cron_rule"]
-
-
-def test_action_is_built_without_a_line_of_json(ada: TestClient, engine: sa.Engine):
-    """A builder after the other, from nothing."""
-    fields = get_fields(ada.get("/actions/new?app=shop"))
-    fields |= {"what_name": "invoice", "what_send_execsum": "send_execsum"}
-    fields |= {"when_kind": "once", "when_date": "2099-12-01", "when_time": "17h00"}
-    fields |= {"who_groups": "all"}
-    for name in BUILDERS:
-        answer = send(ada, "/actions/new", **fields, do=f"put-{name}")
-        fields = get_fields(answer)
-
-    row = fetch_action(engine, get_uid(send(ada, "/actions/new", **fields, do="save")))
-
-    assert ("invoice", "shop") == (row.name, row.app)
-    assert "2099-12-01T17:00:00" == row.document["when"]["due_date"]
-    assert ["all"] == row.document["recipients"]["groups"]
 
 
 def test_buttons_have_names_of_their_own(ada: TestClient):

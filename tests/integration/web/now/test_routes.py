@@ -184,19 +184,13 @@ def test_empty_installation_gets_a_first_action(browse: Browser, engine: sa.Engi
     assert "Nothing is scheduled yet" not in after
 
 
-@pytest.mark.parametrize("email", ["", "nobody", "a@b@c"])
-def test_bad_address_is_said_at_its_field(
-    browse: Browser, engine: sa.Engine, email: str
-):
-    """Nothing is stored, and what was typed stays."""
+def test_bad_address_is_said_at_its_field(browse: Browser, engine: sa.Engine):
+    """What is stored then, test_begin.py says: nothing."""
     person = sign_in(browse(), engine, NOBODY)
-    answer = person.client.post("/begin", data={"email": email}, headers=OWN)
+    answer = person.client.post("/begin", data={"email": "nobody"}, headers=OWN)
 
     assert answer.status_code == 422
     assert 'id="wrong-email"' in answer.text
-    assert "Nothing is scheduled yet" in person.look("/") or "No scheduler leads" in (
-        person.look("/")
-    )
 
 
 def test_first_action_is_posted_once(admin: Person):
