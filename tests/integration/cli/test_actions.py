@@ -18,7 +18,8 @@ def test_action_is_paused_resumed_and_deleted(call: Call, shop: Path):
         seen.append((answer.code, answer.data["state"], len(answer.data["next"])))
 
     assert [(0, "paused", 0), (0, "active", 1), (0, "deleted", 0)] == seen
-    assert [] == call("actions", "list", "--json").data
+    assert "No scheduled actions." in call("actions", "list").err
+    assert "deleted" in call("actions", "list", "--deleted").out
     assert "deleted" == call("actions", "show", "hello", "--json").data["state"]
     assert 4 == call("actions", "delete", "hello").code
 

@@ -31,37 +31,22 @@ def test_folder_is_applied_instead(call: Call, tmp_path: Path):
     assert f"minutehand actions apply {tmp_path} --app shop" in answer.err
 
 
-def test_zone_of_the_app_is_the_default(call: Call, shop: Path):
-    """A rule without a zone is read in that of its small app."""
-    call("actions", "post", write_action(shop), "--app", "shop")
+def test_name_or_uid_that_is_taken_is_a_conflict(call: Call, shop: Path):
+    """Exit code 5; --replace makes a new revision of the name, and none of the uid."""
+    post = ("actions", "post", write_action(shop), "--app", "shop", "--json")
+    call(*post)
 
-    shown = call("actions", "show", "hello", "--json")
-
-    assert "Europe/Paris" == shown.data["document"]["when"]["timezone"]
-
-
-def test_name_that_is_taken_is_a_conflict(call: Call, shop: Path):
-    """Posting an existing name exits with 5; --replace makes it a new revision."""
-    path = write_action(shop)
-    call("actions", "post", path, "--app", "shop")
-
-    again = call("actions", "post", path, "--app", "shop", "--json")
-    replaced = call("actions", "post", path, "--app", "shop", "--json", "--replace")
+    again = call(*post)
+    replaced = call(*post, "--replace")
+    write_action(shop, name="new")
+    other = call(*post)
 
     assert (5, "") == (again.code, again.out)
     assert "--replace" in again.err
     assert (0, 2) == (replaced.code, replaced.data["revision"])
-
-
-def test_uid_of_another_action_is_told_as_such(call: Call, shop: Path):
-    """To put this one in its place would be the end of the other."""
-    call("actions", "post", write_action(shop), "--app", "shop")
-
-    again = call("actions", "post", write_action(shop, name="new"), "--app", "shop")
-
-    assert (5, "") == (again.code, again.out)
-    assert "already has an action with uid 'hello', named 'hello'" in again.err
-    assert "Choose another uid" in again.err
+    assert (5, "") == (other.code, other.out)
+    assert "already has an action with uid 'hello', named 'hello'" in other.err
+    assert "Choose another uid" in other.err
 
 
 def test_bad_document_names_each_problem(call: Call, shop: Path):
@@ -102,16 +87,17 @@ def test_many_actions_are_posted_at_once(call: Call, shop: Path):
 
 
 def test_dry_run_shows_what_would_change_and_stores_nothing(call: Call, shop: Path):
-    """An edit is compared with what is stored: moved occurrences, and no revision."""
-    call("actions", "post", write_action(shop), "--app", "shop")
-    edited = write_action(shop, when={"cron_rule": "0 8 * * *"})
+    """A first post adds; an edit is compared with what is stored."""
+    post = ("actions", "post", write_action(shop), "--app", "shop")
+    first = call(*post, "--dry-run")
+    assert 4 == call("actions", "show", "hello").code
+    call(*post)
+    write_action(shop, when={"cron_rule": "0 8 * * *"})
 
-    answer = call(
-        *("actions", "post", edited, "--app", "shop"),
-        *("--replace", "--dry-run", "--json"),
-    )
+    answer = call(*post, "--replace", "--dry-run", "--json")
 
-    assert 0 == answer.code
+    assert (0, 0) == (first.code, answer.code)
+    assert "and 20 more added" in first.out or "and 21 more added" in first.out
     assert 29 <= len(answer.data["moved"]) <= 31
     # between the two hours, one of either end has nothing to move to
     assert len(answer.data["added"]) <= 1
@@ -119,39 +105,21 @@ def test_dry_run_shows_what_would_change_and_stores_nothing(call: Call, shop: Pa
     assert 1 == call("actions", "show", "hello", "--json").data["revision"]
 
 
-def test_dry_run_of_a_new_action_adds(call: Call, shop: Path):
-    """A first post only adds, and makes no action."""
-    answer = call("actions", "post", write_action(shop), "--app", "shop", "--dry-run")
+@pytest.mark.parametrize("named", ["nightly", "7f3a"], ids=["name", "uid"])
+def test_what_it_follows_is_told_by_its_present_name(
+    call: Call, shop: Path, named: str
+):
+    """Whichever its document has, by a dry run as by the post itself."""
+    first = {"name": "nightly", "uid": "7f3a"}
+    call("actions", "post", write_action(shop, **first), "--app", "shop")
+    after = {"name": "after", "uid": "after", "when": {"after_action": named}}
+    post = ("actions", "post", write_action(shop, **after), "--app", "shop")
+    for options in (("--dry-run",), ()):
+        assert "After 'nightly' succeeded" in call(*post, *options).out
 
-    assert 0 == answer.code
-    assert "and 20 more added" in answer.out or "and 21 more added" in answer.out
-    assert 4 == call("actions", "show", "hello").code
+    write_action(shop, **{**first, "name": "at night"})
+    call(*post, "--replace")
+    write_action(shop, **after)
 
-
-def test_what_it_follows_is_told_by_its_name(call: Call, shop: Path):
-    """Also where the document has its uid, and before and after it is stored."""
-    first = write_action(shop, name="nightly refresh", uid="7f3a")
-    call("actions", "post", first, "--app", "shop")
-    path = write_action(shop, name="after", uid="after", when={"after_action": "7f3a"})
-    post = ("actions", "post", path, "--app", "shop")
-    told = "After 'nightly refresh' succeeded"
-
-    assert told in call(*post, "--dry-run").out
-    assert told in call(*post).out
-    first = write_action(shop, name="at night", uid="7f3a")
-    call("actions", "post", first, "--app", "shop", "--replace")
-    path = write_action(shop, name="after", uid="after", when={"after_action": "7f3a"})
-    assert "After 'at night' succeeded" in call(*post, "--replace").out
-
-
-def test_dry_run_tells_what_is_followed_by_its_present_name(call: Call, shop: Path):
-    """Also where the document still has its former one, as the post itself does."""
-    call("actions", "post", write_action(shop, name="A", uid="a"), "--app", "shop")
-    after = {"name": "after", "when": {"after_action": "A"}}
-    call("actions", "post", write_action(shop, **after), "--app", "shop")
-    renamed = write_action(shop, name="B", uid="a")
-    call("actions", "post", renamed, "--app", "shop", "--replace")
-    edit = ("actions", "post", write_action(shop, **after), "--app", "shop")
-
-    assert "After 'B' succeeded" in call(*edit, "--replace", "--dry-run").out
-    assert "After 'B' succeeded" in call(*edit, "--replace").out
+    for options in (("--replace", "--dry-run"), ("--replace",)):
+        assert "After 'at night' succeeded" in call(*post, *options).out

@@ -14,9 +14,6 @@ import pytest
 from tests.integration.cli.calling import Call, write_action
 from tests.servers import ROOT
 
-#: The last Sunday of October 2027: the hour from 02:00 comes twice in Paris.
-SUNDAY = "2027-10-31"
-
 
 def write_rule(folder: Path, rule: str) -> str:
     """Write an action that follows *rule* in Paris."""
@@ -25,30 +22,20 @@ def write_rule(folder: Path, rule: str) -> str:
 
 def test_preview_shows_words_local_time_and_utc(embedded: Call, tmp_path: Path):
     """
-    A line for each occurrence has the clock of the rule, UTC, and that of the viewer.
+    A line for each occurrence has the clock of the rule, UTC, that of the viewer, and
+    what the clocks do: the hour from 02:00 comes twice on that day.
     """
     answer = embedded(
-        *("preview", write_rule(tmp_path, "0 7 * * 1"), "--count", "1"),
-        *("--from", "2026-11-21T00:00Z", "--timezone", "Asia/Tokyo"),
+        *("preview", write_rule(tmp_path, "30 2 * * 0"), "--count", "1"),
+        *("--from", "2027-10-30T00:00Z", "--timezone", "Asia/Tokyo"),
     )
 
     assert 0 == answer.code
-    assert "Mondays at 07:00, Europe/Paris" in answer.out
+    assert "Sundays at 02:30, Europe/Paris" in answer.out
     (line,) = (each for each in answer.out.splitlines() if "Z" in each)
-    assert "Mon 2026-11-23 07:00:00 +0100" in line
-    assert "2026-11-23 06:00:00Z" in line
-    assert "Mon 2026-11-23 15:00:00 +0900" in line
-
-
-def test_preview_of_a_night_the_clocks_change_says_so(embedded: Call, tmp_path: Path):
-    """A fixed time in the repeated hour is due once, at the first pass, with a note."""
-    answer = embedded(
-        *("preview", write_rule(tmp_path, "30 2 * * *")),
-        *("--from", f"{SUNDAY}T00:00Z", "--until", f"{SUNDAY}T12:00Z"),
-    )
-
-    (line,) = (each for each in answer.out.splitlines() if SUNDAY in each)
-    assert "02:30:00 +0200" in line
+    assert "Sun 2027-10-31 02:30:00 +0200" in line
+    assert "2027-10-31 00:30:00Z" in line
+    assert "Sun 2027-10-31 09:30:00 +0900" in line
     assert "first" in line
 
 
@@ -73,13 +60,20 @@ def test_preview_for_an_unknown_zone_is_usage(embedded: Call, tmp_path: Path):
     assert answer.err.startswith("error: --timezone: ")
 
 
-def test_batch_answers_a_line_before_the_next_one_comes(tmp_path: Path):
+def test_batch_answers_a_line_before_the_next_one_comes(embedded: Call, tmp_path: Path):
     """
     The other end may wait for each answer, also that of a period without instants.
     """
     action = json.loads(Path(write_rule(tmp_path, "0 7 * * *")).read_text())
     seven = "2026-11-23T06:00:00Z"
     periods = [(seven, "2026-11-24T00:00:00Z"), (seven, seven), (seven, "2026-11-01Z")]
+
+    lines = [
+        json.dumps({"id": number, "action": action, "from": since, "until": until})
+        for number, (since, until) in enumerate(periods)
+    ]
+    (tmp_path / "lines").write_text("\n".join(lines))
+    of_file = embedded("preview", "--batch", str(tmp_path / "lines")).out.splitlines()
 
     answers = []
     with subprocess.Popen(
@@ -92,9 +86,8 @@ def test_batch_answers_a_line_before_the_next_one_comes(tmp_path: Path):
     ) as process:
         assert process.stdin is not None  # both are pipes
         assert process.stdout is not None
-        for number, (since, until) in enumerate(periods):
-            line = {"id": number, "action": action, "from": since, "until": until}
-            process.stdin.write(f"{json.dumps(line)}\n")
+        for line in lines:
+            process.stdin.write(f"{line}\n")
             answers.append(json.loads(process.stdout.readline()))
         process.stdin.close()
 
@@ -102,6 +95,7 @@ def test_batch_answers_a_line_before_the_next_one_comes(tmp_path: Path):
     assert {"id": 0, "occurrences": [seven]} == answers[0]
     assert {"id": 1, "occurrences": []} == answers[1]
     assert {"id", "error"} == set(answers[2])
+    assert answers == [json.loads(line) for line in of_file]
 
 
 def test_apply_tells_what_changed(call: Call, tmp_path: Path):
@@ -119,20 +113,6 @@ def test_apply_tells_what_changed(call: Call, tmp_path: Path):
     assert "Created small app shop.\n  users: 2 added\n" == first
     assert "Updated small app shop.\n  users: unchanged\n" == again
     assert "  users: 1 added, 1 changed, 1 removed\n" in changed
-
-
-def test_operation_is_shown_with_its_steps(call: Call, shop: Path):
-    """Before a claim the steps are those to come; what is canceled never ran them."""
-    path = write_action(shop, operations={"refresh": True, "publish": True})
-    call("actions", "post", path, "--app", "shop")
-    operation_id = call("actions", "run", "hello").out.strip()
-    call("operations", "cancel", operation_id)
-
-    shown = call("operations", "show", operation_id).out
-
-    rows = [line.split()[:2] for line in shown.splitlines() if line]
-    assert ["state", "canceled"] in rows
-    assert [["refresh", "skipped"], ["publish", "skipped"]] == rows[-2:]
 
 
 def test_actions_are_listed_with_what_each_waits_for(call: Call, shop: Path):
@@ -172,17 +152,6 @@ def test_action_is_shown_with_its_document(call: Call, shop: Path):
         fields["queue"],
         fields["revision"],
     )
-
-
-def test_deleted_action_is_listed_if_asked_for(call: Call, shop: Path):
-    """Its history stays, and it is found by its uid."""
-    call("actions", "post", write_rule(shop, "0 7 * * 1"), "--app", "shop")
-
-    deleted = call("actions", "delete", "hello", "--yes").out
-
-    assert "Deleted hello (uid hello).\n" == deleted
-    assert "No scheduled actions." in call("actions", "list").err
-    assert "deleted" in call("actions", "list", "--deleted").out
 
 
 @pytest.mark.parametrize(

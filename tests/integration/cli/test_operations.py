@@ -80,17 +80,30 @@ def test_same_key_is_the_same_run(call: Call):
 
 @pytest.mark.usefixtures("shop")
 def test_operation_is_canceled_and_retried(call: Call):
-    """Cancel and retry change the state; what is final cannot be canceled: exit 5."""
+    """
+    What is final cannot be canceled, what is live not retried, and nothing is beside
+    another run that it may not overlap: exit 5, and which one that is.
+    """
     call("actions", "post", str(WEEKLY), "--app", "shop")
     operation_id = call("actions", "run", "weekly update").out.strip()
 
     canceled = call("operations", "cancel", operation_id, "--json")
     again = call("operations", "cancel", operation_id)
+    shown = call("operations", "show", operation_id).out
+    other = call("actions", "run", "weekly update").out.strip()
+    beside = call("operations", "retry", operation_id)
+    call("operations", "cancel", other)
     retried = call("operations", "retry", operation_id, "--json")
     once_more = call("operations", "retry", operation_id)
 
     assert ("canceled", "pending") == (canceled.data["state"], retried.data["state"])
-    assert (0, 5, 0, 5) == (canceled.code, again.code, retried.code, once_more.code)
+    assert [0, 5, 5, 0, 5] == [
+        each.code for each in (canceled, again, beside, retried, once_more)
+    ]
+    rows = [line.split()[:2] for line in shown.splitlines() if line]
+    assert ["state", "canceled"] in rows
+    assert ["send_execsum", "skipped"] == rows[-1]
+    assert f"operation {other} of the same action is under way" in beside.err
 
 
 @pytest.mark.usefixtures("shop")
@@ -128,21 +141,27 @@ def test_watch_ends_with_the_operation(call: Call):
 
 
 def test_operations_are_filtered(call: Call, shop: Path):
-    """By occurrence (from inclusive, until exclusive), state and number."""
+    """By occurrence (from inclusive, until exclusive), and all else that it takes."""
     call("actions", "post", write_action(shop), "--app", "shop")
     at = call("actions", "show", "hello", "--json").data["next"][0]
     call("tick", "--at", at)
+    (made,) = call("operations", "list", "--json").data
     later = datetime.fromisoformat(at) + timedelta(seconds=1)
 
     def count(*arguments: str) -> int:
         found = call("operations", "list", "--app", "shop", "--json", *arguments)
         return len(found.data)
 
-    assert 1 == count("--from", at)
-    assert 0 == count("--until", at)
+    assert (1, 0) == (count("--from", at), count("--until", at))
     assert 1 == count("--until", later.isoformat(), "--limit", "1")
     assert 0 == count("--from", later.isoformat())
-    assert (1, 0) == (count("--state", "pending"), count("--state", "failed"))
+    assert 1 == count("--state", "pending", "--state", "failed")
+    assert 0 == count("--state", "canceled", "--state", "failed")
+    assert (1, 0) == (count("--queue", "quick"), count("--queue", "heavy"))
+    assert (1, 0) == (count("--trigger", "schedule"), count("--trigger", "event"))
+    assert 0 == count("--reason", "overlap")
+    assert (1, 0) == (count("--text", "HELLO"), count("--text", "bye"))
+    assert 1 == count("--text", made["id"])
 
 
 def test_missed_range_tells_how_many(call: Call, shop: Path):
@@ -275,20 +294,3 @@ def test_unknown_operation_is_not_found(call: Call, command: str, operation_id: 
 
     assert (4, "") == (answer.code, answer.out)
     assert "there is no operation" in answer.err
-
-
-def test_operations_are_filtered_by_more(call: Call, shop: Path):
-    """Several states, queue, trigger, reason, and a text."""
-    call("actions", "post", write_action(shop), "--app", "shop")
-    operation_id = call("actions", "run", "hello", "--yes").out.strip()
-
-    def count(*arguments: str) -> int:
-        return len(call("operations", "list", "--json", *arguments).data)
-
-    assert 1 == count("--state", "pending", "--state", "failed")
-    assert 0 == count("--state", "canceled", "--state", "failed")
-    assert (1, 0) == (count("--queue", "quick"), count("--queue", "heavy"))
-    assert (1, 0) == (count("--trigger", "manual"), count("--trigger", "event"))
-    assert 0 == count("--reason", "overlap")
-    assert (1, 0) == (count("--text", "HELLO"), count("--text", "bye"))
-    assert 1 == count("--text", operation_id)

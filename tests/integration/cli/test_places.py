@@ -40,15 +40,16 @@ def test_unmigrated_database_says_what_to_run(
     assert "minutehand migrate" in answer.err
 
 
+@pytest.mark.parametrize("command", [("operations", "list"), ("doctor", "--json")])
 def test_database_that_is_away_is_said_to_be(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch
+    embedded: Call, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ):
-    """A database nobody listens for exits with 6."""
+    """Exit code 6; a doctor who cannot look has found nothing."""
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://x@127.0.0.1:1/x")
 
-    answer = embedded("operations", "list")
+    answer = embedded(*command)
 
-    assert 6 == answer.code
+    assert (6, "") == (answer.code, answer.out)
     assert "did not answer" in answer.err
 
 
