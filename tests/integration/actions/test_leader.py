@@ -63,9 +63,6 @@ def get_lease(engine: sa.Engine) -> sa.Row[tuple[object, ...]]:
 
 
 def test_ten_contenders_twenty_rounds_one_leader(postgres_engine: sa.Engine):
-    """
-    However many start together, exactly one leads, and each round raises the fence.
-    """
     for number in range(1, 21):
         contenders = [Leader(postgres_engine) for _ in range(10)]
         barrier = threading.Barrier(10)
@@ -91,7 +88,6 @@ def test_ten_contenders_twenty_rounds_one_leader(postgres_engine: sa.Engine):
 
 
 def test_lease_is_taken_over_only_when_it_ran_out(engine: sa.Engine):
-    """Before its end nobody gets it; after its end the next one does."""
     first, second = Leader(engine), Leader(engine)
     assert first.hold()
     assert not second.hold()
@@ -192,7 +188,6 @@ def test_leader_stops_trusting_its_lease_before_it_ends(engine: sa.Engine):
 
 
 def test_renewal_fails_once_somebody_else_leads(engine: sa.Engine):
-    """The lost heartbeat is noticed, and its loser stands by."""
     clock = Clock()
     first, second = Leader(engine, monotonic=clock), Leader(engine)
     first.hold()
@@ -288,7 +283,6 @@ def test_leader_that_is_overtaken_while_it_sends_marks_nothing(engine: sa.Engine
 
 
 def test_take_over_waits_for_the_leaders_transaction(postgres_engine: sa.Engine):
-    """What the old leader is writing is committed before the new one leads."""
     first, second = Leader(postgres_engine), Leader(postgres_engine)
     first.hold()
     order: list[str] = []
@@ -316,7 +310,6 @@ def make_due(connection: sa.Connection) -> None:
 
 
 def test_frozen_transaction_frees_the_lease(postgres_url: str):
-    """A leader that stopped inside a transaction holds nobody up for ever."""
     # Long enough for a machine that stands still between two statements.
     frozen = make_engine(postgres_url, timeout=timedelta(seconds=4))
     other = make_engine(postgres_url, timeout=timedelta(minutes=1))
@@ -340,7 +333,10 @@ def test_frozen_transaction_frees_the_lease(postgres_url: str):
 def test_last_tick_is_kept(engine: sa.Engine):
     """Across leaders: the clock must not be earlier than this."""
     leader = Leader(engine)
+    leader.release()
+    assert get_holder(engine) is None
     assert read_by(engine, get_last_tick_at) is None
+    assert LOOKBACK == read_by(engine, fetch_lookback, LOOKBACK, now=MONDAY)
     leader.hold()
     write_by(engine, record_tick, MONDAY)
     leader.release()
@@ -357,15 +353,7 @@ def test_last_tick_is_kept(engine: sa.Engine):
     )
 
 
-def test_nobody_leads_at_first(engine: sa.Engine):
-    """There is no holder to name, and nothing to release."""
-    Leader(engine).release()
-
-    assert get_holder(engine) is None
-
-
 def test_no_lease_no_dispatch(engine: sa.Engine):
-    """A standby that is asked to dispatch refuses."""
     add_app(engine)
     uid = post(engine, when={"cron_rule": "* * * * *"}).uid
     edit_action(engine, uid, next_due_at=at("07:00"))
@@ -432,8 +420,3 @@ def test_nothing_is_of_an_outage_while_ticks_follow_each_other(
 
     assert expected == read_by(engine, fetch_lookback, LOOKBACK, now=MONDAY)
     assert read_by(engine, get_last_tick_at) is None
-
-
-def test_no_tick_followed_another_yet(engine: sa.Engine):
-    """The first one looks as far back as it is told."""
-    assert LOOKBACK == read_by(engine, fetch_lookback, LOOKBACK, now=MONDAY)

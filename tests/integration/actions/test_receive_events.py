@@ -83,7 +83,6 @@ def test_apps_do_not_share_sources(engine: sa.Engine):
 
 
 def test_repeat_in_one_batch_is_one_event(engine: sa.Engine):
-    """Both are answered, and one is recorded."""
     received = _send(engine, _cloud(), _cloud(), _cloud(id="2"))
 
     assert (3, 2) == (received.received, received.recorded)
@@ -104,7 +103,6 @@ def test_pairs_of_texts_are_told_apart(engine: sa.Engine):
 
 
 def test_older_sign_of_life_is_outdated(engine: sa.Engine):
-    """It is answered, and it changes nothing, however often it comes."""
     now = get_now(engine)
     new, old = (
         _cloud(type=SEEN, id=f"{days}", time=format_instant(now - timedelta(days=days)))
@@ -138,7 +136,6 @@ def test_plain_form_has_outcomes_too(engine: sa.Engine):
 def test_odd_event_stops_the_whole_batch(
     engine: sa.Engine, change: dict[str, str], pointer: str, message: str
 ):
-    """It is named by its place, and nothing of the batch is recorded."""
     with pytest.raises(InvalidDocumentError) as one:
         _send(engine, _cloud(**change))
     with pytest.raises(InvalidDocumentError) as many:
@@ -161,7 +158,6 @@ def test_plain_form_is_refused_by_its_own_names(engine: sa.Engine):
 
 
 def test_unknown_app_is_not_found(engine: sa.Engine):
-    """Before anything is said of its users."""
     with pytest.raises(NotFoundError, match="no small app"):
         _send(engine, _cloud(), app="none")
 

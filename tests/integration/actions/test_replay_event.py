@@ -112,7 +112,6 @@ def test_what_is_said_of_a_user_is_not_replayed(engine: sa.Engine, name: str):
 
 
 def test_what_is_not_there_is_not_found(engine: sa.Engine):
-    """An event that never was, of another app, or of a user who is gone."""
     add_app(engine, "other")
     first = _send(engine)
     with pytest.raises(NotFoundError, match="no event"):

@@ -46,7 +46,6 @@ def _app(engine: sa.Engine) -> None:
 
 
 def test_three_minutes_of_outage_run_three_times(engine: sa.Engine):
-    """Each occurrence once, under its own id, and the next tick finds nothing."""
     uid = post_at(engine, at("12:01"), when=MINUTELY)
     dispatcher = make_dispatcher(engine)
 
@@ -61,7 +60,6 @@ def test_three_minutes_of_outage_run_three_times(engine: sa.Engine):
 
 
 def test_longer_outage_leaves_one_row(engine: sa.Engine):
-    """Nothing is lost in silence."""
     post_at(engine, at("10:00"), when=MINUTELY)
 
     tick(make_dispatcher(engine), at("12:00"))
@@ -114,7 +112,6 @@ def count_decisions() -> list[float]:
 
 
 def test_one_bad_action_among_hundreds_is_left_out(engine: sa.Engine):
-    """The others are dispatched; the admin of the other one sees why it is not."""
     first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
     uids = copy_action(engine, first, 299)
     edit_action(engine, uids[150], timing='{"when": [{"cron_rule": "61 * * * *"}]}')
@@ -131,53 +128,49 @@ def test_one_bad_action_among_hundreds_is_left_out(engine: sa.Engine):
     assert 0 == tick(dispatcher, at("07:01")).due
 
 
+AFTER = {"after": "app.x", "delay": "PT1H"}
+ON_MARS = '{"when": [{"cron_rule": "0 7 * * *", "timezone": "Mars/Base"}]}'
+
+
 @pytest.mark.parametrize(
-    "corrupt",
+    ("when", "corrupt"),
     [
-        {"timing": "no JSON"},
-        {"timing": '{"when": [{"cron_rule": "0 7 * * *", "timezone": "Mars/Base"}]}'},
-        {"queue": "fast lane"},
-        {"overlap": "whatever"},
-        {
-            "catch_up_within": "a while",
-            "next_due_at": at("01:00"),
-            "effective_from": at("01:00"),
-        },
-        {"timing": None},
+        (MINUTELY, {"timing": "no JSON"}),
+        (MINUTELY, {"timing": ON_MARS}),
+        (MINUTELY, {"timing": None}),
+        (MINUTELY, {"queue": "fast lane"}),
+        (MINUTELY, {"overlap": "whatever"}),
+        (
+            MINUTELY,
+            {
+                "catch_up_within": "a while",
+                "next_due_at": at("01:00"),
+                "effective_from": at("01:00"),
+            },
+        ),
+        (AFTER, {"zone": "Mars/Base"}),
+        (AFTER, {"delay": "soon"}),
+        (AFTER, {"queue": "fast lane"}),
     ],
 )
-def test_whatever_is_corrupt_stops_nobody(engine: sa.Engine, corrupt: dict[str, Any]):
-    """Each kind of damage stays with its row."""
-    bad = post_at(
-        engine, at("07:00"), when=MINUTELY, name="bad", catch_up={"runs": "all"}
-    )
-    good = post_at(engine, at("07:00"), when=MINUTELY, name="good")
-    edit_action(engine, bad, **corrupt)
-
-    report = tick(make_dispatcher(engine), at("07:00"))
-
-    assert [make_operation_id(good, at("07:00"))] == [r.id for r in fetch_all(engine)]
-    assert [bad] == [action.uid for action, _reason in report.quarantined]
-
-
-@pytest.mark.parametrize(
-    "corrupt", [{"zone": "Mars/Base"}, {"delay": "soon"}, {"queue": "fast lane"}]
-)
-def test_corrupt_event_action_stops_nobody(engine: sa.Engine, corrupt: dict[str, Any]):
-    """Also where it is read together with the others."""
-    bad = post_at(
-        engine, at("06:00"), name="bad", when={"after": "app.x", "delay": "PT1H"}
-    )
-    good = post_at(
-        engine, at("06:00"), name="good", when={"after": "app.x", "delay": "PT1H"}
+def test_whatever_is_corrupt_stops_nobody(
+    engine: sa.Engine, when: dict[str, str], corrupt: dict[str, Any]
+):
+    """Each kind of damage stays with its row, also where events are read together."""
+    since = at("07:00") if when == MINUTELY else at("06:00")
+    bad, good = (
+        post_at(engine, since, when=when, name=name, catch_up={"runs": "all"})
+        for name in ("bad", "good")
     )
     add_event(engine, "ann", at("06:00"))
     edit_action(engine, bad, **corrupt)
 
-    tick(make_dispatcher(engine), at("07:00"))
+    report = tick(make_dispatcher(engine), at("07:00"))
 
-    ids = [row.id for row in fetch_all(engine) if row.action_uid == good]
-    assert [make_operation_id(good, at("07:00"), "ann")] == ids
+    user = None if when == MINUTELY else "ann"
+    expected = make_operation_id(good, at("07:00"), user)
+    assert [expected] == [r.id for r in fetch_all(engine) if r.action_uid == good]
+    assert [bad] == [action.uid for action, _reason in report.quarantined]
 
 
 def test_what_cannot_be_recorded_stops_nobody(engine: sa.Engine):
@@ -276,7 +269,6 @@ def test_what_fails_after_recording_blames_nobody(engine: sa.Engine, copies: int
 
 
 def test_tenants_take_turns(engine: sa.Engine):
-    """An app with many due actions does not delay the one with few."""
     add_app(engine, "small")
     first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
     copy_action(engine, first, 60)

@@ -76,7 +76,6 @@ def adopt(
 
 
 def test_the_same_rules_move_nothing(engine: sa.Engine):
-    """Without a new tz database there is nothing to tell, and nothing to take over."""
     post(engine, when=DAILY)
 
     assert ([], set()) == (find(engine), adopt(engine))
@@ -361,7 +360,6 @@ def test_local_time_that_older_clocks_had_shown_does_not_come_again(engine: sa.E
 
 
 def test_clock_that_is_set_back_dates_the_adoption_back(engine: sa.Engine):
-    """What is due by the earlier clock is not decided."""
     uids = post_many(engine, 3)
     with writing(engine) as connection:
         begin_adoption(connection, ticked_at=NOW + HOUR)

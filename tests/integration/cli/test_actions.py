@@ -10,7 +10,6 @@ from tests.integration.cli.calling import Call, write_action
 
 
 def test_action_is_paused_resumed_and_deleted(call: Call, shop: Path):
-    """Each state is seen by list and show; a deleted uid is found, not listed."""
     call("actions", "post", write_action(shop), "--app", "shop")
     seen = []
     for command in (["pause"], ["resume"], ["delete", "--yes"]):

@@ -122,7 +122,6 @@ def test_uid_renames_and_two_may_swap_their_names(folder: Folder, call: Call) ->
 
 
 def test_name_of_a_pruned_action_is_free(folder: Folder, call: Call) -> None:
-    """Another action may have its name in the same commit."""
     folder.plan()
     folder.remove("weekly.json")
     folder.write("other.json", uid="other", name="weekly")
@@ -133,7 +132,6 @@ def test_name_of_a_pruned_action_is_free(folder: Folder, call: Call) -> None:
 
 
 def test_one_bad_file_stores_nothing(folder: Folder, call: Call) -> None:
-    """Each problem has its file, line, column and pointer."""
     folder.write("new.json", when={"cron_rule": "61 * * * *"})
     (folder.place / "worse.json").write_text('{"name": "x",\n  // why\n}')
 
@@ -162,9 +160,6 @@ def test_two_files_of_one_name_are_refused(folder: Folder) -> None:
 def test_actions_without_a_file_stay_unless_they_are_to_go(
     folder: Folder, call: Call
 ) -> None:
-    """
-    Without ``--prune`` they are named; with it, without a terminal, ``--yes`` decides.
-    """
     folder.plan()
     folder.remove("weekly.json")
 
@@ -180,9 +175,6 @@ def test_actions_without_a_file_stay_unless_they_are_to_go(
 
 
 def test_wrong_folder_deletes_nothing(folder: Folder, call: Call, shop: Path) -> None:
-    """
-    A folder without actions, a folder that is not there, and the scheduler's own app.
-    """
     folder.plan()
 
     empty = call("actions", "apply", str(shop), "--app", "shop", "--prune", "--yes")

@@ -24,7 +24,6 @@ def test_example_is_posted_in_the_zone_it_names(call: Call):
 
 
 def test_folder_is_applied_instead(call: Call, tmp_path: Path):
-    """Whoever posts one is told which command takes it."""
     answer = call("actions", "post", str(tmp_path), "--app", "shop")
 
     assert 2 == answer.code
@@ -50,7 +49,6 @@ def test_name_or_uid_that_is_taken_is_a_conflict(call: Call, shop: Path):
 
 
 def test_bad_document_names_each_problem(call: Call, shop: Path):
-    """Every problem is one line on standard error: pointer, message, hint."""
     path = write_action(shop, when={"cron_rule": "61 * * * *"}, colour="red")
 
     answer = call("actions", "post", path, "--app", "shop")

@@ -12,7 +12,6 @@ from tests.integration.cli.calling import Answer, Call
 
 
 def test_app_is_listed_and_shown(call: Call, shop: Path):
-    """What was applied is listed, and the folder that its files lie in."""
     listed, shown = (
         call("apps", "list", "--json"),
         call("apps", "show", "shop", "--json"),
@@ -87,7 +86,6 @@ def test_keys_in_addresses_are_not_shown(call: Call, tmp_path: Path):
 
 
 def test_dry_run_tells_and_does_nothing(call: Call, shop: Path):
-    """Each entry has its line; afterwards, all is as it was."""
     document = json.loads((shop / "app.json").read_text())
     document["users"] = [{"id": "bob@example.com"}]
     document["timezone"] = "Europe/Rome"
@@ -109,7 +107,6 @@ def test_dry_run_tells_and_does_nothing(call: Call, shop: Path):
 
 
 def test_export_is_a_document(call: Call, shop: Path, tmp_path: Path):
-    """What is printed can be applied, and changes nothing."""
     exported = call("apps", "export", "shop")
     path = tmp_path / "exported.json"
     path.write_text(exported.out)

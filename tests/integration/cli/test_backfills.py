@@ -29,7 +29,6 @@ def start(call: Call, *options: str) -> str:
 
 
 def test_dry_run_lists_and_stores_nothing(call: Call):
-    """Each occurrence with what is recorded of it, and whether it would run."""
     answer = call("actions", "backfill", "hello", *WEEK, "--dry-run")
 
     assert 0 == answer.code
@@ -42,7 +41,6 @@ def test_dry_run_lists_and_stores_nothing(call: Call):
 
 
 def test_it_asks_before_it_starts(call: Call):
-    """Without a terminal --yes is needed; the list is printed all the same."""
     answer = call("actions", "backfill", "hello", *WEEK)
 
     assert 2 == answer.code
@@ -70,20 +68,13 @@ def test_progress_is_shown_until_the_end(call: Call):
     outcomes = [each["outcome"] for each in data["occurrences"]]
     assert ["recorded", "recorded", *["waiting"] * 5] == outcomes
     assert "other work" not in shown.out
+    call("actions", "pause", "hello")
+    assert "the action is paused" in call("backfills", "show", backfill).out
     first = data["occurrences"][0]["operation"]
     assert "backfill" == call("operations", "show", first, "--json").data["trigger"]
 
 
-def test_what_it_waits_for_is_said(call: Call):
-    """Such as the pause of its action."""
-    backfill = start(call)
-    call("actions", "pause", "hello")
-
-    assert "the action is paused" in call("backfills", "show", backfill).out
-
-
 def test_cancel_says_what_was_canceled(call: Call):
-    """A second time, it is refused."""
     backfill = start(call)
 
     answer = call("backfills", "cancel", backfill)
@@ -99,7 +90,6 @@ def test_cancel_says_what_was_canceled(call: Call):
 
 @pytest.mark.parametrize("text", ["nonsense", "0add42d7-c39c-4585-ac96-97fee7c7a339"])
 def test_unknown_backfill(call: Call, text: str):
-    """Exit code 4, whatever was given."""
     for command in ("show", "cancel"):
         answer = call("backfills", command, text)
         assert 4 == answer.code
@@ -107,7 +97,6 @@ def test_unknown_backfill(call: Call, text: str):
 
 
 def test_nothing_to_run_is_no_error(call: Call):
-    """It says that there is nothing, and stores nothing."""
     answer = call(
         *("actions", "backfill", "hello", "--from", "2026-01-05T08:00Z"),
         *("--until", "2026-01-05T09:00Z"),

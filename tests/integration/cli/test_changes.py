@@ -30,7 +30,6 @@ def make_keys(call: Call, count: int) -> None:
 
 
 def test_list_is_for_people(call: Call):
-    """Who, when, what, and in a few words how it is now."""
     make_keys(call, 2)
     lines = call("changes", "list").out.splitlines()
 

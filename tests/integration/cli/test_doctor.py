@@ -90,7 +90,6 @@ def find_detail(answer: Answer, subject: str) -> str:
 
 @pytest.mark.usefixtures("leader")
 def test_all_is_well_with_a_leader_that_ticks(call: Call):
-    """Nothing is bad, so the exit code is 0; people see the same in a table."""
     answer = call("doctor", "--json")
 
     assert 0 == answer.code
@@ -202,7 +201,6 @@ def test_full_disk_of_the_database_is_named_as_that(
 
 @pytest.mark.usefixtures("leader")
 def test_quarantined_action_is_to_be_looked_at(call: Call, shop: Path):
-    """The action, its app and the reason are named; that alone is not bad."""
     call("actions", "post", write_action(shop), "--app", "shop")
     execute(
         get_engine(),
@@ -476,7 +474,6 @@ def test_health_of_a_scheduler_follows_its_ticks(
 def test_scheduler_that_does_not_answer_is_bad(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """Nobody listens where its metrics should be."""
     monkeypatch.setenv("MINUTEHAND_METRICS_PORT", str(find_free_port()))
 
     answer = call("doctor", "--scheduler", "--json")
@@ -485,7 +482,6 @@ def test_scheduler_that_does_not_answer_is_bad(
 
 
 def test_health_of_a_scheduler_needs_its_port(call: Call):
-    """Without metrics there is nothing to ask."""
     answer = call("doctor", "--scheduler")
 
     assert 2 == answer.code

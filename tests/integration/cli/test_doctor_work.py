@@ -93,30 +93,26 @@ def test_queue_on_which_something_is_scheduled_needs_a_worker(call: Call, shop: 
 
 
 @pytest.mark.parametrize(
-    ("age", "health"), [(MINUTE, "ok"), (2 * MINUTE, "bad")], ids=["lives", "killed"]
+    ("queue", "age", "health"),
+    [
+        ("quick", MINUTE, "ok"),
+        ("quick", 2 * MINUTE, "bad"),
+        ("heavy", 0 * MINUTE, "bad"),
+    ],
+    ids=["lives", "killed", "of another queue"],
 )
-def test_killed_worker_is_missed_within_two_minutes(
-    call: Call, shop: Path, age: timedelta, health: str
+def test_queue_of_what_waits_needs_a_worker_that_lives(
+    call: Call, shop: Path, queue: str, age: timedelta, health: str
 ):
-    """Its last sign is that old, and an operation waits."""
-    sign(make_worker("a", ["quick"]), age=age)
+    """A killed one is missed within two minutes; queues are looked at one by one."""
+    sign(make_worker("a", [queue]), age=age)
     run_action(call, shop)
 
     answer = call("doctor", "--json")
 
     assert health == find(answer, "queue quick")[0]
     # what waits to be sent is the leader's business
-    assert ("1 wait" in find(answer, "queue quick")[1]) is True
-
-
-def test_worker_of_another_queue_does_not_count(call: Call, shop: Path):
-    """Queues are looked at one by one."""
-    sign(make_worker("a", ["heavy", "celery"]))
-    run_action(call, shop)
-
-    answer = call("doctor", "--json")
-
-    assert "bad" == find(answer, "queue quick")[0]
+    assert "1 wait" in find(answer, "queue quick")[1]
     assert "ok" == find(answer, "queue heavy")[0]
 
 
@@ -189,7 +185,6 @@ def test_program_as_new_as_the_database_is_right(
     [(LITTLE_SPACE, "ok"), (LITTLE_SPACE - 1, "look"), (NO_SPACE - 1, "bad")],
 )
 def test_least_space_of_any_worker_is_told(call: Call, free: int, health: str):
-    """One host that is full is enough."""
     sign(make_worker("roomy"))
     sign(replace(make_worker("full"), free_bytes=free))
 
@@ -275,7 +270,6 @@ def test_uncertain_mails_are_counted_however_old(call: Call):
 
 
 def test_status_tells_how_long_the_oldest_waits(call: Call, shop: Path):
-    """By queue, and by app."""
     run_action(call, shop, age=3 * MINUTE)
     sign(make_worker("a", ["quick"]))
 
@@ -305,24 +299,22 @@ def test_operation_that_waits_for_its_next_attempt_is_not_late(call: Call, shop:
     assert status["queues"]["quick"]["oldest_s"] is None
 
 
-def test_status_tells_who_led(call: Call):
-    """The call of tick led first, and gave the lead away."""
-    past = call("status", "--json").data["leaderships"]
+def test_status_tells_who_led_and_what_runs(call: Call):
+    """
+    The call of tick led first, and gave the lead away. A scheduler is a process as
+    others, and takes nothing.
+    """
+    scheduler = {"role": ProcessRole.SCHEDULER, "queues": (), "concurrency": None}
+    sign(replace(make_worker(), **scheduler))
 
-    assert [(2, False), (1, True)] == [
-        (each["fence"], each["released_at"] is not None) for each in past
-    ]
+    status = call("status", "--json").data
 
-
-def test_scheduler_has_no_queues(call: Call):
-    """It is a process as others, and takes nothing."""
-    sign(
-        replace(make_worker(), role=ProcessRole.SCHEDULER, queues=(), concurrency=None)
-    )
-
-    (process,) = call("status", "--json").data["processes"]
-
+    (process,) = status["processes"]
     assert ("scheduler", None) == (process["role"], process["queues"])
+    assert [(2, False), (1, True)] == [
+        (each["fence"], each["released_at"] is not None)
+        for each in status["leaderships"]
+    ]
 
 
 def test_what_waits_for_the_platform_is_told_with_its_cause(call: Call, shop: Path):

@@ -51,7 +51,6 @@ def test_preview_of_nothing_says_when_it_is_due_next(embedded: Call, tmp_path: P
 
 
 def test_preview_for_an_unknown_zone_is_usage(embedded: Call, tmp_path: Path):
-    """A viewer's zone that there is not is named with the option."""
     path = write_rule(tmp_path, "0 7 * * 1")
 
     answer = embedded("preview", path, "--timezone", "Europe/Pariss")
@@ -99,7 +98,6 @@ def test_batch_answers_a_line_before_the_next_one_comes(embedded: Call, tmp_path
 
 
 def test_apply_tells_what_changed(call: Call, tmp_path: Path):
-    """Each part is counted; what is as it was is said to be."""
     path = tmp_path / "app.json"
     users = [{"id": "u1"}, {"id": "u2"}]
     path.write_text(json.dumps({"uid": "shop", "users": users}))
@@ -116,7 +114,6 @@ def test_apply_tells_what_changed(call: Call, tmp_path: Path):
 
 
 def test_actions_are_listed_with_what_each_waits_for(call: Call, shop: Path):
-    """A rule has a next time, an event none; what is paused has neither."""
     rule = write_rule(shop, "0 7 * * 1")
     call("actions", "post", rule, "--app", "shop")
     for name in ("greet", "asleep"):
@@ -139,7 +136,6 @@ def test_actions_are_listed_with_what_each_waits_for(call: Call, shop: Path):
 
 
 def test_action_is_shown_with_its_document(call: Call, shop: Path):
-    """In words, with its queue and next times, and as it is stored."""
     call("actions", "post", write_rule(shop, "0 7 * * 1"), "--app", "shop")
 
     shown = call("actions", "show", "hello").out

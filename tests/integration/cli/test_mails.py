@@ -32,7 +32,6 @@ def mailed(call: Call, shop: Path) -> str:
 
 
 def test_mails_are_listed_and_decided_about(call: Call, mailed: str):
-    """One is confirmed, the other sent again; both say who decided."""
     assert "Total: 2 uncertain." in call("mails", "list", "--app", "shop").out
 
     confirmed = call("mails", "confirm", mailed, "ann")
@@ -74,7 +73,6 @@ def test_many_are_counted_first(call: Call):
 def test_call_that_is_not_clear_is_refused(
     call: Call, arguments: tuple[str, ...], code: int
 ):
-    """And nothing is decided."""
     assert code == call("mails", *arguments).code
     assert 2 == len(call("mails", "list", "--state", "uncertain", "--json").data)
 

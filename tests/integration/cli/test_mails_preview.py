@@ -41,9 +41,6 @@ def people(call: Call, shop: Path) -> Path:
 
 
 def test_preview_shows_who_would_get_what(call: Call, people: Path):
-    """
-    Who is in, who is left out and why, and the first mail; nothing is sent or stored.
-    """
     found = call("mails", "preview", write_action(people), "--app", "shop")
 
     assert 0 == found.code
@@ -100,7 +97,6 @@ def test_mails_are_written_as_files(call: Call, people: Path, tmp_path: Path):
 
 
 def test_summary_without_data_is_shown_all_the_same(call: Call, people: Path):
-    """The summary says so itself."""
     action = write_action(people, operations={"send_execsum": True})
 
     found = call("mails", "preview", action, "--app", "shop", "--user", "ada")
@@ -137,7 +133,6 @@ def test_what_would_go_wrong_is_told(
 
 
 def test_mistakes_of_the_call_are_named(call: Call, people: Path):
-    """A file without an app, a user nobody knows, a folder that is a file."""
     action = write_action(people)
     here = ("mails", "preview", action)
 

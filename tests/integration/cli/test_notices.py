@@ -41,7 +41,6 @@ def told(call: Call, shop: Path, engine: sa.Engine) -> Call:
 
 
 def test_notice_is_listed_and_shown(told: Call):
-    """As an operation of the scheduler's own app, with what it tells."""
     listed = told("operations", "list", "--app", "minutehand", "--json").data
     people = told("operations", "list")
     shown = told("operations", "show", listed[0]["id"])
@@ -74,7 +73,6 @@ def test_nobody_else_asks_for_its_step(told: Call, tmp_path: Path):
 
 
 def test_test_notice_is_recorded(call: Call, shop: Path):
-    """The answer says how to see whether it arrives; without a name, exit code 5."""
     refused = call("apps", "test-notice", "shop")
     document = {"uid": "shop", "notices": {"mail": ["ops@example.org"]}}
     (shop / "app.json").write_text(json.dumps(document))

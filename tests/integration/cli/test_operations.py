@@ -141,7 +141,6 @@ def test_watch_ends_with_the_operation(call: Call):
 
 
 def test_operations_are_filtered(call: Call, shop: Path):
-    """By occurrence (from inclusive, until exclusive), and all else that it takes."""
     call("actions", "post", write_action(shop), "--app", "shop")
     at = call("actions", "show", "hello", "--json").data["next"][0]
     call("tick", "--at", at)
@@ -165,9 +164,6 @@ def test_operations_are_filtered(call: Call, shop: Path):
 
 
 def test_missed_range_tells_how_many(call: Call, shop: Path):
-    """
-    A missed row is shown with its reason, what that means, its range and its steps.
-    """
     call("actions", "post", write_action(shop), "--app", "shop")
     at = datetime.fromisoformat(
         call("actions", "show", "hello", "--json").data["next"][0]

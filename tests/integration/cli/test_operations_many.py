@@ -52,7 +52,6 @@ def test_many_are_counted_before_they_are_canceled(call: Call):
 
 @pytest.mark.usefixtures("runs")
 def test_program_reads_counts_and_refusals(call: Call):
-    """What was refused is counted by reason; all refused is a conflict."""
     set_all(state="failed", overlap="skip")
 
     first = call("operations", "retry", "--all", "--yes", "--json")
@@ -100,7 +99,6 @@ def test_nothing_that_matches_is_no_error(call: Call):
 def test_call_that_is_not_clear_is_refused(
     call: Call, arguments: tuple[str, ...], said: str
 ):
-    """And says what to write; nothing is changed."""
     answer: Answer = call("operations", *arguments)
 
     assert 2 == answer.code

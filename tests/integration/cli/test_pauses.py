@@ -55,7 +55,6 @@ def test_pause_is_shown_with_who_when_and_why(call: Call):
 
 
 def test_app_is_paused_and_resumed(call: Call):
-    """With its actions; apps and status name it."""
     assert 0 == call("apps", "pause", "shop", "--note", "deploy").code
 
     assert "deploy" in call("apps", "list").out
@@ -71,7 +70,6 @@ def test_app_is_paused_and_resumed(call: Call):
 
 
 def test_all_is_paused_and_resumed(call: Call):
-    """What stays paused afterwards is counted."""
     call("actions", "pause", "hello")
 
     paused = call("apps", "pause", "--all", "--json").data
@@ -101,13 +99,11 @@ def test_all_is_paused_and_resumed(call: Call):
 def test_call_that_is_not_clear_is_refused(
     call: Call, arguments: tuple[str, ...], code: int
 ):
-    """And nothing is paused."""
     assert code == call(*arguments).code
     assert 0 == call("status", "--json").data["paused"]["actions"]
 
 
 def test_who_changed_an_action_is_shown(call: Call, shop: Path):
-    """Each revision says what was changed, and by whom."""
     call("actions", "pause", "hello")
     call(
         *("actions", "post", write_action(shop, active=False), "--app", "shop"),

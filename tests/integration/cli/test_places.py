@@ -12,7 +12,6 @@ from tests.integration.cli.calling import Call
 
 
 def test_embedded_database_is_made_by_the_first_call(embedded: Call):
-    """With nothing configured there is nothing to prepare."""
     answer = embedded("apps", "list", "--json")
 
     assert (0, "[]\n") == (answer.code, answer.out)
@@ -27,7 +26,6 @@ def test_unmigrated_database_says_what_to_run(
     monkeypatch: pytest.MonkeyPatch,
     command: tuple[str, ...],
 ):
-    """A database without our tables is a matter of usage, not a traceback."""
     engine = make_engine(unmigrated_url)
     with writing(engine) as connection:
         connection.exec_driver_sql("create table other (id integer)")
@@ -44,7 +42,6 @@ def test_unmigrated_database_says_what_to_run(
 def test_database_that_is_away_is_said_to_be(
     embedded: Call, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ):
-    """Exit code 6; a doctor who cannot look has found nothing."""
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://x@127.0.0.1:1/x")
 
     answer = embedded(*command)
@@ -62,7 +59,6 @@ def test_home_that_cannot_be_one_names_the_setting(
     home: str,
     command: tuple[str, ...],
 ):
-    """A home that is a file, or cannot be made, is wrong usage and says what to set."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / home))
 
@@ -139,7 +135,6 @@ def test_port_of_the_metrics_that_is_taken_names_the_setting(
 def test_folder_in_the_place_of_the_database_is_refused(
     embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    """A path that is a folder cannot be the database's."""
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", f"sqlite:///{tmp_path}")
 
     answer = embedded("apps", "list")
@@ -151,7 +146,6 @@ def test_folder_in_the_place_of_the_database_is_refused(
 def test_file_that_is_no_database_is_refused(
     embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    """Somebody's file is not taken for a database, and stays as it is."""
     path = tmp_path / "notes.txt"
     path.write_text("buy milk\n")
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", f"sqlite:///{path}")
@@ -164,7 +158,6 @@ def test_file_that_is_no_database_is_refused(
 
 
 def test_migrate_says_where_the_database_is(call: Call):
-    """Migrating twice changes nothing the second time."""
     answer = call("migrate", "--json")
 
     assert 0 == answer.code

@@ -22,7 +22,6 @@ from tests.integration.cli.calling import WEEKLY, Call, write_action
     ],
 )
 def test_unknown_thing_is_not_found(call: Call, arguments: tuple[str, ...]):
-    """What is not there exits with 4, and no data is printed."""
     answer = call(*arguments)
 
     assert (4, "") == (answer.code, answer.out)
@@ -77,7 +76,6 @@ def test_actions_of_other_apps_are_not_what_was_meant(call: Call, shop: Path):
 def test_period_without_an_instant_is_refused(
     call: Call, command: tuple[str, ...], since: str, until: str, said: str
 ):
-    """Nothing lies between bounds that are swapped or equal, whatever their zones."""
     answer = call(*command, "--from", since, "--until", until)
 
     assert (2, "") == (answer.code, answer.out)

@@ -359,7 +359,6 @@ def test_data_without_files_are_listed(
 
 
 def test_it_is_told_to_people(call: Call, engine: sa.Engine, made_at: datetime):
-    """What was changed, and what to decide."""
     add_live(engine, made_at)
 
     answer = call("restored", "--as-of", made_at.isoformat())

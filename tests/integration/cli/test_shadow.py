@@ -56,7 +56,6 @@ def test_entry_that_agrees_is_taken_over_in_its_gap(
 
 
 def test_mistakes_are_told(call: Call, shop: Path, tmp_path: Path):
-    """What is no log, no zone, no duration, no small app."""
     log = write_log(tmp_path)
     shadow = ("shadow", log, "--app", "shop")
 

@@ -26,7 +26,6 @@ HOUR = timedelta(hours=1)
 
 
 def test_tick_records_what_is_due_and_only_once(call: Call, shop: Path):
-    """A tick of another time records each occurrence once, under its own id."""
     call("actions", "post", write_action(shop), "--app", "shop")
     at = call("actions", "show", "hello", "--json").data["next"][0]
     foreseen = call("tick", "--at", at, "--dry-run", "--json").data
@@ -228,7 +227,6 @@ def test_tick_without_a_broker_says_what_waits(call: Call, shop: Path):
 
 @pytest.mark.usefixtures("shop")
 def test_second_leader_is_a_conflict(call: Call):
-    """A tick that will not wait for the lease names who holds it."""
     engine = get_engine()
 
     leader = Leader(engine)

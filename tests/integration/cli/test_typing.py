@@ -43,7 +43,6 @@ def test_first_digits_of_an_id_are_enough(call: Call, ran: str):
 
 
 def test_names_stand_for_what_triggered_a_run(call: Call, ran: str):
-    """People read the name of the action, without a phrase around it."""
     assert 0 == call("operations", "show", ran).code
     for command in (("list",), ("show", ran)):
         shown = call("operations", *command).out
@@ -52,7 +51,6 @@ def test_names_stand_for_what_triggered_a_run(call: Call, ran: str):
 
 
 def test_ids_that_begin_alike_are_named(call: Call, ran: str, database_url: str):
-    """An ambiguous beginning is refused, with what it may mean."""
     other = ran[:9] + ("0000" if ran[9:13] != "0000" else "1111") + ran[13:]
     engine = make_engine(database_url)
     with writing(engine) as connection:
@@ -70,13 +68,11 @@ def test_ids_that_begin_alike_are_named(call: Call, ran: str, database_url: str)
 
 
 def test_what_is_no_id_is_not_found(call: Call):
-    """Too few digits, or none at all, find nothing."""
     for text in ("00", "zzzz", "x" * 40, ""):
         assert 4 == call("operations", "show", text).code, text
 
 
 def test_times_near_the_present_need_no_date(call: Call, ran: str):
-    """Words and distances are taken as they are: a leading dash makes no option."""
     assert UUID(ran)
     assert 0 == call("why", "hello", "--at", "-1h").code
     for time in ("now", "today", "yesterday", "-2d", "+1h"):
@@ -85,7 +81,6 @@ def test_times_near_the_present_need_no_date(call: Call, ran: str):
 
 
 def test_bounds_are_echoed_as_they_were_written(call: Call):
-    """A refusal names what was typed."""
     answer = call("operations", "list", "--from", "today", "--until", "-2d")
 
     assert 2 == answer.code

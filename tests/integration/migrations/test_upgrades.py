@@ -180,7 +180,6 @@ def test_each_migration_says_whose_programs_go_on_working(later: Path):
 
 
 def test_data_of_the_first_schema_survives(first: sa.Engine, later: Path):
-    """Every row is there after the migration, with every value it had."""
     tables = reflect(first)
     add_rows(first, tables)
     before = read_rows(first, tables)
@@ -205,7 +204,6 @@ def test_programs_of_the_first_schema_go_on_after_the_migration(
 
 
 def test_program_refuses_a_schema_before_its_own(first: sa.Engine, later: Path):
-    """It says what to do."""
     with pytest.raises(
         UsageError, match=rf"at schema {FIRST}.* needs {NEXT}. Run: minutehand migrate"
     ):
@@ -284,7 +282,6 @@ def newer(engine: sa.Engine) -> Iterator[Callable[[str | None], None]]:
 def test_newer_schema_that_lets_this_program_work_is_accepted(
     engine: sa.Engine, newer: Callable[[str | None], None]
 ):
-    """By those who start, and by migrate, which leaves it as it is."""
     newer(get_known_revisions()[-1])
 
     migrate(engine)

@@ -169,7 +169,6 @@ def test_parameters_and_bodies_have_examples(route: dict[str, Any]):
 
 
 def test_parameters_are_described(route: dict[str, Any]):
-    """Each says what it is for."""
     silent = [
         each["name"]
         for each in route.get("parameters", ())

@@ -35,7 +35,6 @@ _ENTRIES = dict(_find_entries(COMMANDS))
 
 @pytest.mark.parametrize("name", _ENTRIES)
 def test_summary_is_what_the_command_says_of_itself(name: str):
-    """The list of commands, which imports none of them, tells the same as they do."""
     module, _, function = _ENTRIES[name].partition(":")
 
     text = inspect.getdoc(getattr(import_module(module), function))
@@ -46,7 +45,6 @@ def test_summary_is_what_the_command_says_of_itself(name: str):
 
 @pytest.mark.parametrize("name", _ENTRIES)
 def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]):
-    """Help of each command is printed as data, with exit code 0."""
     code = main([*name.split(), "--help"])
 
     assert 0 == code
@@ -78,9 +76,6 @@ def test_wrong_call_is_usage(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """
-    A wrong call exits with code 2, says why on standard error, and prints no data.
-    """
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", "memory://")
 
     code = main(arguments)
@@ -92,7 +87,6 @@ def test_wrong_call_is_usage(
 
 
 def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
-    """The version is printed as data."""
     code = main(["--version"])
 
     assert (0, f"minutehand {version('minutehand')}\n") == (
@@ -121,7 +115,6 @@ def _find_subclasses(of: type[MinutehandError] = MinutehandError) -> Iterator[An
 def test_error_of_several_lines_is_one_error(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """The lines of one refusal stand below each other, under one word."""
     monkeypatch.setenv("MINUTEHAND_LOKBACK", "PT5M")
     monkeypatch.setenv("MINUTEHAND_TIMEZONE", "Mars")
     get_settings.cache_clear()

@@ -33,19 +33,17 @@ def in_paris(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("in_paris")
-def test_people_see_both_days_where_they_differ():
-    """Where local and UTC dates differ, both are named."""
-    shown = format_both(AT)
-
-    assert "2026-11-24 00:30:00 (2026-11-23 23:30:00Z)" == shown
-
-
-@pytest.mark.usefixtures("in_paris")
-def test_people_see_the_day_once():
-    """Where local and UTC dates agree, the day is named once."""
-    shown = format_both(AT - timedelta(hours=12))
-
-    assert "2026-11-23 12:30:00 (11:30:00Z)" == shown
+@pytest.mark.parametrize(
+    ("at", "shown"),
+    [
+        (AT, "2026-11-24 00:30:00 (2026-11-23 23:30:00Z)"),
+        (AT - timedelta(hours=12), "2026-11-23 12:30:00 (11:30:00Z)"),
+        (None, "-"),
+    ],
+    ids=["two days", "one day", "never"],
+)
+def test_day_in_utc_is_named_where_it_is_another(at: datetime | None, shown: str):
+    assert shown == format_both(at)
 
 
 @pytest.mark.parametrize("console", [out, err])
@@ -66,11 +64,6 @@ def test_names_keep_their_colons(console: Callable[[], Console]):
     assert "nightly :fire: report\n" == printed.get()
 
 
-def test_nothing_is_a_dash():
-    """What has not happened is a dash."""
-    assert "-" == format_both(None)
-
-
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [
@@ -83,7 +76,6 @@ def test_nothing_is_a_dash():
     ],
 )
 def test_age_has_its_two_largest_units(seconds: float, shown: str):
-    """A length of time is told in two units at most."""
     assert shown == format_age(timedelta(seconds=seconds))
 
 

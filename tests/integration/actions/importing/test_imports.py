@@ -30,7 +30,6 @@ def test_documents_go_to_standard_output(importing: Call):
 
 
 def test_report_for_programs(importing: Call):
-    """``--json`` has each entry with its verdict, its notes and its document."""
     Path("crontab").write_text(LINES)
 
     data = importing("crontab", "crontab", "--json", "--task", "sh.run").data
@@ -93,7 +92,6 @@ def test_what_settings_stand_against_is_a_warning(
 
 
 def test_nothing_to_import_is_said(importing: Call):
-    """An empty list may be a wrong file."""
     Path("crontab").write_text("# 0 7 * * * report\n")
 
     answer = importing("crontab", "crontab")
@@ -156,7 +154,6 @@ def test_module_that_fails_is_told_without_its_passwords(importing: Call):
 
 
 def test_signals_routes_and_tasks_of_an_application_count(importing: Call):
-    """What beat would send: entries of signals, queues of routes, options of tasks."""
     Path("shop.py").write_text(
         "from celery import Celery\n"
         "from celery.schedules import crontab\n"
@@ -215,7 +212,6 @@ def test_signals_routes_and_tasks_of_an_application_count(importing: Call):
 def test_redis_that_says_nothing_is_not_waited_for(
     importing: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """Each answer has a deadline."""
     short = timedelta(seconds=0.2)
     monkeypatch.setattr("actions.importing.readers.databases.TIMEOUT", short)
     with socket.create_server(("127.0.0.1", 0)) as silent:

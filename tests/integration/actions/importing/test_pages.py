@@ -42,7 +42,6 @@ def check(page: str, answer: Answer) -> None:
     ],
 )
 def test_example_of_a_file(page: str, name: str, importing: Call):
-    """The file of the page gives the report of the page."""
     content, command, _ = read_example(page)
     Path(name).write_text(content, "utf-8")
 

@@ -123,6 +123,5 @@ def test_a_large_app_has_a_file_that_reaches_less_far(
 
 
 def test_an_unknown_app_has_none(engine: sa.Engine):
-    """As everywhere."""
     with reading(engine) as connection, pytest.raises(NotFoundError):
         make_calendar_file(connection, "none")

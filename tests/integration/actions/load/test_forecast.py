@@ -268,7 +268,6 @@ def test_what_is_past_is_counted_by_its_rules(engine: sa.Engine):
 
 
 def test_it_begins_with_this_minute(engine: sa.Engine):
-    """Unless somebody says otherwise."""
     now = get_now(engine)
 
     since = forecast(engine, since=None).from_
@@ -277,7 +276,6 @@ def test_it_begins_with_this_minute(engine: sa.Engine):
 
 
 def test_unfit_periods_are_refused(engine: sa.Engine):
-    """A week is the most."""
     with pytest.raises(UsageError, match="more than 7 days"):
         forecast(engine, until=DAY + timedelta(days=7, seconds=1))
     with pytest.raises(UsageError, match="not before"):

@@ -70,7 +70,6 @@ def test_paused_action_records_nothing_and_resumes_from_now(engine: sa.Engine):
 
 @pytest.mark.parametrize("change", ["inactive", "deleted", "paused"])
 def test_action_that_is_off_is_not_decided(engine: sa.Engine, change: str):
-    """Whatever it was due for."""
     uid = post_at(engine, at("07:00"), when=MINUTELY)
     if change == "inactive":
         post(engine, replace_it=True, when=MINUTELY, active=False)
@@ -109,18 +108,6 @@ def test_deleted_action_is_gone_for_everybody(engine: sa.Engine):
     assert 2 == count_revisions(engine, uid)
 
 
-def test_quarantine_ends_when_the_action_is_posted_again(engine: sa.Engine):
-    """Also if the document is the same: its admin says that it is good."""
-    uid = post(engine).uid
-    edit_action(engine, uid, quarantined_at=MONDAY, quarantine_reason="x")
-
-    post(engine, replace_it=True)
-
-    row = fetch_action(engine, uid)
-    assert (None, None) == (row.quarantined_at, row.quarantine_reason)
-    assert row.next_due_at > get_now(engine)
-
-
 UNREADABLE = '{"when": [{"cron_rule": "61 * * * *", "timezone": "UTC"}]}'
 
 
@@ -130,12 +117,15 @@ def test_rule_that_cannot_be_read_gives_way(
 ):
     """The cure of quarantine works: what cannot be read supersedes nothing."""
     uid = post_at(engine, at("07:00"), when=MINUTELY)
-    edit_action(engine, uid, timing=UNREADABLE, quarantined_at=quarantined_at)
+    broken = {"quarantined_at": quarantined_at, "quarantine_reason": "x"}
+    edit_action(engine, uid, timing=UNREADABLE, **broken)
 
     posted = post(engine, replace_it=True, when=MINUTELY)
 
     assert () == posted.superseded
-    assert fetch_action(engine, uid).quarantined_at is None
+    row = fetch_action(engine, uid)
+    assert (None, None) == (row.quarantined_at, row.quarantine_reason)
+    assert row.next_due_at > get_now(engine)
 
 
 @pytest.mark.parametrize(

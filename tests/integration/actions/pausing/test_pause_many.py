@@ -320,7 +320,6 @@ def test_pause_that_is_given_again_has_the_new_end(engine: sa.Engine):
 
 
 def test_end_that_has_passed_is_refused(engine: sa.Engine):
-    """It would be over before it began."""
     passed = get_now(engine) - MINUTE
 
     for function, whose in (
@@ -334,7 +333,6 @@ def test_end_that_has_passed_is_refused(engine: sa.Engine):
 
 
 def test_pause_of_nothing_is_refused(engine: sa.Engine):
-    """There is no such app, or it is not paused."""
     with pytest.raises(NotFoundError):
         call(engine, pause_target, "typo")
     with pytest.raises(NotFoundError):

@@ -103,7 +103,6 @@ def test_what_was_sent_before_is_handed_back(engine: sa.Engine):
 
 
 def test_what_runs_goes_on(engine: sa.Engine):
-    """A pause takes nothing from a worker."""
     claim = claim_operation(engine, QUICK.id, worker="w")
     pause(engine)
 
@@ -163,10 +162,14 @@ def test_a_pause_can_be_given_another_end(engine: sa.Engine):
     assert second is not None
     assert (first.at, "second") == (second.at, second.note)
     assert second.until is not None
+    assert ("ada", None, "queue") == (
+        second.by,
+        second.seen_by("shop").by,  # who paused it is an operator
+        second.scope,
+    )
 
 
 def test_a_pause_is_recorded(engine: sa.Engine):
-    """Who began and who ended it, how many operations waited, and why."""
     pause(engine, note="deployment")
     with writing(engine, author=Author("bob", None, None)) as connection:
         resume_queue(connection, Queue.QUICK, note="done")
@@ -182,24 +185,10 @@ def test_a_pause_is_recorded(engine: sa.Engine):
 
 
 def test_a_pause_that_was_changed_meanwhile_is_refused(engine: sa.Engine):
-    """The author has decided on another one."""
+    """The author has decided on another one; nor can one begin that has ended."""
     pause(engine, note="mine", expected=tag_pause(None))
 
     with pytest.raises(StaleError, match="queue quick was changed meanwhile"):
         pause(engine, note="yours", expected=tag_pause(None))
-
-
-def test_a_pause_that_has_ended_cannot_begin(engine: sa.Engine):
-    """It would mean nothing."""
     with pytest.raises(UsageError, match="in the future"):
         pause(engine, lasts=-MINUTE)
-
-
-def test_a_pause_of_a_queue_hides_its_author_from_tenants(engine: sa.Engine):
-    """Who paused it is an operator."""
-    pause(engine, note="why")
-    found = read_by(engine, fetch_queue_pause, Queue.QUICK)
-
-    assert found is not None
-    assert ("ada", None, "why") == (found.by, found.seen_by("shop").by, found.note)
-    assert "queue" == found.scope

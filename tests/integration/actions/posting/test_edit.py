@@ -117,7 +117,6 @@ def go_back(engine: sa.Engine, uid: str, *, expected: int | None = None) -> None
     ],
 )
 def test_stale_change_changes_nothing(engine: sa.Engine, change: Callable[..., object]):
-    """Whoever has read another document is refused, however the change is made."""
     uid = post(engine).uid
     replace(engine, uid, name="second")
     before = fetch_action(engine, uid)

@@ -59,8 +59,7 @@ def test_many_are_what_each_alone_would_be(engine: sa.Engine):
 
 
 def test_one_that_is_refused_stops_all(engine: sa.Engine):
-    """Every refusal is named by the number of its action, and nothing is stored."""
-    past = (get_now(engine) - timedelta(days=1)).replace(microsecond=0).isoformat()
+    past = (get_now(engine) - timedelta(minutes=6)).replace(microsecond=0).isoformat()
     wrong = {"due_date": past}
 
     with pytest.raises(InvalidDocumentError) as caught:
@@ -71,11 +70,11 @@ def test_one_that_is_refused_stops_all(engine: sa.Engine):
 
     pointers = [problem.pointer for problem in caught.value.problems]
     assert ["/1/when/due_date", "/2/when/due_date"] == pointers
+    assert "has passed" in caught.value.problems[0].message
     assert 0 == count(engine, scheduled_actions)
 
 
 def test_one_that_is_taken_stops_all(engine: sa.Engine):
-    """A name that an action of the app has is a conflict, unless it is replaced."""
     post(engine, name="b")
 
     with pytest.raises(ConflictError, match="'b'"):

@@ -155,7 +155,6 @@ def test_edits_raise_the_revision_of_the_app(engine: sa.Engine):
 
 
 def test_change_is_noted_with_what_it_was(engine: sa.Engine):
-    """Only what changed, before and after."""
     apply(engine, {"users": [ADA]})
     _patch(engine, {"disabled": True, "groups": ["boss"], "name": "Ada"})
 
@@ -184,7 +183,6 @@ def test_events_are_raised_when_asked_for(engine: sa.Engine):
 
 
 def test_others_stay(engine: sa.Engine):
-    """A change of one user touches no other, here or in another app."""
     eve = {"id": "eve", "groups": ["manager"]}
     apply(engine, {"users": [ADA, eve]})
     apply(engine, {"uid": "other", "users": [ADA]})
@@ -199,7 +197,6 @@ def test_others_stay(engine: sa.Engine):
 
 
 def test_what_is_not_there_is_not_found(engine: sa.Engine):
-    """An app, a user."""
     with pytest.raises(NotFoundError, match="no small app"):
         _put(engine, {})
     apply(engine, {"users": [ADA]})

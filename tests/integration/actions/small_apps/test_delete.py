@@ -67,9 +67,6 @@ def _add_key(engine: sa.Engine, app: str | None, key_id: str) -> None:
 
 
 def test_deleted_app_is_nowhere(engine: sa.Engine):
-    """
-    It is neither listed nor found, takes no actions and events, and cannot be paused.
-    """
     apply(engine, WHOLE)
     add_app(engine, "other")
     _delete(engine)
@@ -126,7 +123,6 @@ def test_its_actions_and_keys_end(engine: sa.Engine):
 
 
 def test_nothing_of_it_becomes_due(engine: sa.Engine):
-    """A tick after the deletion records nothing."""
     add_app(engine, "shop")
     now = get_now(engine)
     post_at(engine, now - 2 * MINUTE, "shop", when=EVERY_MINUTE)
@@ -139,9 +135,6 @@ def test_nothing_of_it_becomes_due(engine: sa.Engine):
 
 @pytest.mark.parametrize("state", ["pending", "queued", "running", "canceled"])
 def test_live_operations_prevent_it(engine: sa.Engine, state: str):
-    """
-    As long as something of it runs or will run, it stays, and the message says so.
-    """
     apply(engine, WHOLE)
     (operation_id,) = record_all(engine, make_operation(app="shop"))
     # What is canceled is over when its worker has noticed.
@@ -194,7 +187,6 @@ def test_tenants_do_not_bring_it_back(engine: sa.Engine):
 
 
 def test_stale_deletion_is_refused(engine: sa.Engine):
-    """Who read another revision deletes nothing."""
     apply(engine, WHOLE)
 
     with pytest.raises(StaleError) as caught:
@@ -205,7 +197,6 @@ def test_stale_deletion_is_refused(engine: sa.Engine):
 
 
 def test_the_schedulers_own_app_stays(engine: sa.Engine):
-    """Nobody deletes it."""
     with pytest.raises(ConflictError, match="scheduler's own"):
         _delete(engine, SYSTEM_APP)
 

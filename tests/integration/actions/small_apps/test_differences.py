@@ -30,7 +30,6 @@ def _foresee(
 
 
 def test_new_app_is_told_whole_and_not_made(engine: sa.Engine):
-    """All entries of all parts would be added; afterwards there is still no app."""
     found = _foresee(engine, WHOLE)
 
     assert (True, 0) == (found.created, found.revision)
@@ -89,7 +88,6 @@ def test_each_entry_says_what_becomes_of_it(engine: sa.Engine):
 
 
 def test_same_document_differs_in_nothing(engine: sa.Engine):
-    """There is nothing to tell."""
     apply(engine, WHOLE)
 
     found = _foresee(engine, WHOLE)
@@ -99,7 +97,6 @@ def test_same_document_differs_in_nothing(engine: sa.Engine):
 
 
 def test_names_are_bounded_and_counts_are_not(engine: sa.Engine):
-    """Of many users, the first are named, and all are counted."""
     users = [{"id": f"u{number}"} for number in range(MOST_ENTRIES)]
 
     found = _foresee(engine, {"users": users})

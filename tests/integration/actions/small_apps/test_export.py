@@ -14,7 +14,6 @@ from tests.integration.actions.small_apps.shop import WHOLE, apply, export
 
 
 def test_applying_the_export_changes_nothing(engine: sa.Engine):
-    """Every part is there, and none of it differs."""
     apply(engine, WHOLE)
     document = export(engine)
 
@@ -28,7 +27,6 @@ def test_applying_the_export_changes_nothing(engine: sa.Engine):
 
 
 def test_export_makes_the_same_app_elsewhere(engine: sa.Engine):
-    """Under another uid, all but the uid is the same."""
     apply(engine, WHOLE)
     copy = {**export(engine), "uid": "copy"}
 
@@ -67,6 +65,5 @@ def test_folder_of_the_operator_is_not_exported(engine: sa.Engine, tmp_path: Pat
 
 
 def test_unknown_app_has_no_document(engine: sa.Engine):
-    """It is not found."""
     with pytest.raises(NotFoundError):
         export(engine)

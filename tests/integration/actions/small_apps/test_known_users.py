@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from actions.small_apps.export import (
     KnownGroup,
     UserFilter,
+    fetch_group_names,
     fetch_group_part,
     fetch_user_part,
 )
@@ -90,7 +91,6 @@ def test_part_ends_where_enough_was_looked_at(engine: sa.Engine):
 
 
 def test_groups_are_counted(engine: sa.Engine):
-    """By name, part by part."""
     with reading(engine) as connection:
         first = fetch_group_part(connection, "shop", Page(limit=1))
         second = fetch_group_part(connection, "shop", Page(1, first.following))
@@ -98,3 +98,18 @@ def test_groups_are_counted(engine: sa.Engine):
     assert [KnownGroup("x", 2)] == first.entries
     assert [KnownGroup("y", 2)] == second.entries
     assert second.following is None
+
+
+def test_each_group_is_named_once(engine: sa.Engine):
+    """However many members it has, and none of another app's."""
+    apply(engine, {"uid": "third", "users": [{"id": "a", "groups": ["Zoë's", "all"]}]})
+    apply(engine, {"uid": "empty", "users": [{"id": "a"}]})
+
+    with reading(engine) as connection:
+        found = {
+            app: sorted(fetch_group_names(connection, app))
+            for app in ("shop", "third", "empty", "unknown")
+        }
+
+    assert {"shop": ["x", "y"], "third": ["Zoë's", "all"]}.items() <= found.items()
+    assert ([], []) == (found["empty"], found["unknown"])

@@ -49,7 +49,6 @@ def test_what_changed_is_noted_without_secrets(engine: sa.Engine):
 def test_stale_document_is_refused(
     engine: sa.Engine, expected: int, current: int | None
 ):
-    """Who read another revision is told the current one, and changes nothing."""
     apply(engine, WHOLE)
     if current is None:
         assert 2 == apply(engine, {"name": "B"}, expected_revision=expected).revision
@@ -71,7 +70,6 @@ def test_unknown_app_has_no_revision(engine: sa.Engine):
 
 
 def test_tenants_make_no_apps(engine: sa.Engine):
-    """Who may not create one is told that there is none, and none is left behind."""
     for _ in range(2):
         with pytest.raises(NotFoundError, match="no small app 'shop'"):
             apply(engine, WHOLE, may_create=False)

@@ -71,7 +71,6 @@ def check_chain(engine: sa.Engine) -> list[Mapping[str, Any]]:
 
 
 def test_change_is_appended_with_its_author(engine: sa.Engine):
-    """Who, with which key, in which request, what it was and what it is."""
     with writing(engine, author=ADA) as connection:
         note(connection, before={"paused": None}, after={"paused": "now"}, note="Why")
     (row,) = check_chain(engine)
@@ -109,7 +108,6 @@ def test_changes_of_a_transaction_keep_their_order(engine: sa.Engine):
 
 
 def test_what_is_rolled_back_was_never_noted(engine: sa.Engine):
-    """The record has what happened, and nothing else."""
     write_by(engine, note, "first")
     with pytest.raises(KeyError), writing(engine) as connection:
         fail_after_noting(connection)

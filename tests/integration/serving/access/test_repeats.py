@@ -53,18 +53,10 @@ def age(engine: sa.Engine, by: timedelta) -> None:
 
 
 def test_first_answer_is_given_again(engine: sa.Engine):
-    """Status, headers and body, to whoever asks the same with the same key."""
     won = answer(engine, start_fresh(engine))
 
     assert won
     assert Repeated(201, {"location": "/x"}, '{"id": 1}') == start(engine)
-
-
-def test_repetition_meanwhile_is_told_so(engine: sa.Engine):
-    """The work is not done twice at the same time."""
-    start_fresh(engine)
-
-    assert StillRunning() == start(engine)
 
 
 def test_key_that_was_used_for_something_else_is_told_so(engine: sa.Engine):
@@ -150,11 +142,7 @@ def test_bad_keys_are_refused(sqlite_engine: sa.Engine, key: str):
     """Before the database sees them."""
     with pytest.raises(UsageError, match="1 to 255 printable characters"):
         start(sqlite_engine, key)
-
-
-def test_longest_key_is_taken(engine: sa.Engine):
-    """The limit is inclusive."""
-    assert isinstance(start(engine, "x" * LONGEST_KEY), Fresh)
+    assert isinstance(start(sqlite_engine, "x" * LONGEST_KEY), Fresh)
 
 
 def race(engine: sa.Engine, count: int) -> list[Outcome]:
@@ -169,18 +157,13 @@ def race(engine: sa.Engine, count: int) -> list[Outcome]:
         return list(threads.map(begin_together, range(count)))
 
 
-def test_one_of_many_does_the_work(engine: sa.Engine):
+@pytest.mark.parametrize("crashed", [False, True], ids=["first", "successor"])
+def test_one_of_many_does_the_work(engine: sa.Engine, *, crashed: bool):
     """The database decides, for requests that come in the same instant."""
-    outcomes = race(engine, 5)
+    if crashed:
+        start_fresh(engine)
+        age(engine, 61 * SECOND)
 
-    assert 1 == sum(isinstance(each, Fresh) for each in outcomes)
-    assert 4 == outcomes.count(StillRunning())
-
-
-def test_one_of_many_takes_over(engine: sa.Engine):
-    """A crashed request has one successor."""
-    start_fresh(engine)
-    age(engine, 61 * SECOND)
     outcomes = race(engine, 5)
 
     assert 1 == sum(isinstance(each, Fresh) for each in outcomes)

@@ -66,21 +66,23 @@ def make_key_caller(engine: sa.Engine) -> Caller:
     return Caller(key.id, "ada", Role.OPERATOR, None)
 
 
-def test_link_signs_in_once(engine: sa.Engine):
-    """With the role of whoever made it; a second time, it is nothing any more."""
-    text = link(engine)
+@pytest.mark.parametrize("app", [None, "shop"])
+def test_link_signs_in_once(engine: sa.Engine, app: str | None):
+    """
+    With the role and the app of whoever made it; a second time, it is nothing any more.
+    """
+    text = link(engine, Caller(None, "zoe", Role.VIEWER, app))
     first, second = follow(engine, text), follow(engine, text)
 
     assert first is not None
     assert second is None
     caller = recognize(engine, first.text)
     assert caller is not None
-    assert ("ada@host", Role.ADMIN, None) == (caller.name, caller.role, caller.app)
+    assert ("zoe", Role.VIEWER, app) == (caller.name, caller.role, caller.app)
     assert caller.session is not None
 
 
 def test_one_of_many_follows_a_link(engine: sa.Engine):
-    """The database decides."""
     text = link(engine)
     with ThreadPoolExecutor(4) as threads:
         sessions = list(threads.map(lambda _: follow(engine, text), range(4)))
@@ -104,7 +106,6 @@ def test_links_and_sessions_end_by_themselves(engine: sa.Engine):
 
 
 def test_signing_out_ends_the_session(engine: sa.Engine):
-    """That one, and no other of the same person."""
     mine, other = begin(engine), begin(engine)
 
     assert leave(engine, mine.text)
@@ -219,7 +220,6 @@ def test_revoked_invitation_ends_its_session(engine: sa.Engine, *, is_used: bool
 
 
 def test_invitations_to_others_are_unknown(engine: sa.Engine):
-    """They go on; nothing but the id of one is taken for it."""
     for app in ("shop", "books"):
         add_app(engine, app)
     text = ask_in(engine, "zoe")
@@ -247,17 +247,6 @@ def test_small_app_has_so_many_invitations(engine: sa.Engine):
         revoke_invitation(connection, fetch_invitations(connection, "shop")[0].id)
         invite(connection, wanted)
         invite(connection, wanted.model_copy(update={"app": "books"}))
-
-
-def test_session_of_an_app_sees_that_app(engine: sa.Engine):
-    """Also by a link."""
-    caller = Caller(None, "zoe", Role.VIEWER, "shop")
-    session = follow(engine, link(engine, caller))
-    assert session is not None
-    found = recognize(engine, session.text)
-
-    assert found is not None
-    assert ("zoe", Role.VIEWER, "shop") == (found.name, found.role, found.app)
 
 
 def test_links_and_sessions_are_not_each_other(engine: sa.Engine):

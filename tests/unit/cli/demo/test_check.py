@@ -71,7 +71,6 @@ GOOD = [*SCENES, MANUAL, EVENT, _make(FIRST), _make(SECOND)]
 def test_each_claim_holds_or_not(
     operations: list[ShownOperation], mails: int, broken: set[int]
 ):
-    """A lost, doubled or failed minute, or a mail too few, is found."""
     findings = check(operations, start=START, end=END, mails=mails)
 
     assert broken == {n for n, finding in enumerate(findings) if not finding.holds}

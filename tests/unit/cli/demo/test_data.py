@@ -28,7 +28,6 @@ def test_document_comes_through_the_door(tmp_path: Path):
 
 
 def test_files_hold_the_time_zone_database(tmp_path: Path):
-    """Zones, countries and rules are those of the installed database."""
     write_app(tmp_path, now=NOW)
 
     zones = _read(tmp_path / "data" / "zones.csv")
@@ -40,7 +39,6 @@ def test_files_hold_the_time_zone_database(tmp_path: Path):
 
 
 def test_clocks_show_what_the_time_is(tmp_path: Path):
-    """Each zone's local time is that of the instant given."""
     write_clocks(tmp_path, now=NOW)
 
     clocks = {row["zone"]: row for row in _read(tmp_path / "clocks.csv")}

@@ -46,7 +46,6 @@ def test_callers_may_do_what_their_role_and_those_below_may(role: Role):
 
 
 def test_refusal_names_both_roles():
-    """Whoever is refused knows what to ask their admin for."""
     with pytest.raises(ForbiddenError, match=r"role editor, and nightly has .* viewer"):
         Caller("k", "nightly", Role.VIEWER, None).demand(Role.EDITOR)
 
