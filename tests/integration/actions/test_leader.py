@@ -120,9 +120,7 @@ def test_lease_from_the_future_holds_nobody_up(engine: sa.Engine):
 
 
 def test_tokens_tell_processes_apart_and_pids_do_not(engine: sa.Engine):
-    """
-    Two containers are both pid 1: the release of one leaves the other's lease alone.
-    """
+    """Two containers are both pid 1."""
     first, second = Leader(engine), Leader(engine)
     first.hold()
     expire(engine)
@@ -213,9 +211,7 @@ def test_expired_lease_is_not_renewed(engine: sa.Engine):
 
 
 def test_paused_leader_writes_nothing(engine: sa.Engine):
-    """
-    Frozen between its look at the lease and its transaction, while another took over.
-    """
+    """Frozen between look and transaction, while another took over."""
     add_app(engine)
     uid = post_at(engine, at("07:00"), when={"cron_rule": "* * * * *"})
     record_all(engine, make_operation(1))
@@ -241,9 +237,7 @@ def test_paused_leader_writes_nothing(engine: sa.Engine):
 def test_leader_that_has_not_noticed_sends_nothing(
     engine: sa.Engine, call: Callable[[Dispatcher], object]
 ):
-    """
-    It still trusts its lease, which another one has taken; the fence knows better.
-    """
+    """It still trusts its lease; the fence knows better."""
     record_all(engine, make_operation(1))
     paused, other = Leader(engine), Leader(engine)
     assert paused.hold()

@@ -124,9 +124,7 @@ def test_parts_are_the_whole(engine: sa.Engine, text: str | None):
 
 
 def test_the_next_due_come_first(engine: sa.Engine):
-    """
-    Only those that will be due; in parts of one, also where several are due at once.
-    """
+    """Only those that will be due, in parts of one, some due at once."""
     later = MONDAY + timedelta(hours=1)
     for uid, at in {
         "app-cron": later,

@@ -59,9 +59,7 @@ def test_replay_is_an_event_of_its_own(engine: sa.Engine):
 
 
 def test_runs_of_the_first_event_stay_what_they_are(engine: sa.Engine):
-    """
-    The replay has a run with an id of its own, and the first one is not run again.
-    """
+    """The replay has a run of its own; the first is not run again."""
     first = _send(engine)
     uid = post(engine, when={"on": "app.x"}).uid
     again = _replay(engine, first)

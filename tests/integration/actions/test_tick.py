@@ -220,9 +220,7 @@ def test_values_that_the_database_refuses_stop_nobody(engine: sa.Engine):
 
 
 def test_what_is_too_much_at_once_is_recorded_in_parts(engine: sa.Engine):
-    """
-    A limit of PostgreSQL is one of the statement: with less to write it is not reached.
-    """
+    """Limits of PostgreSQL are of the statement: less does not reach them."""
     first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
     copy_action(engine, first, 9)
     dispatcher = make_dispatcher(engine)
@@ -253,9 +251,7 @@ def test_a_schema_that_is_wrong_for_all_blames_nobody(engine: sa.Engine):
 
 @pytest.mark.parametrize("copies", [0, 1])
 def test_what_fails_after_recording_blames_nobody(engine: sa.Engine, copies: int):
-    """
-    An error nobody expected of the sender ends the tick; the rows wait for the next.
-    """
+    """An unexpected error ends the tick; the rows wait for the next."""
     first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
     for copy in range(copies):
         post_at(engine, at("07:00"), name=f"copy {copy}")

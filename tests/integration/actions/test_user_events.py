@@ -269,9 +269,7 @@ def test_delayed_event_recorded_while_the_tick_decides_is_not_lost(engine: sa.En
 
 
 def test_event_committed_while_the_tick_decides_is_not_lost(postgres_engine: sa.Engine):
-    """
-    An event that is dated before the tick, but seen only after it, runs at the next.
-    """
+    """It is dated before the tick, and seen only after it."""
     engine = postgres_engine
     post(engine, when={"on": "app.x"})
     dispatcher = make_dispatcher(engine)
@@ -421,9 +419,7 @@ def test_users_are_locked_in_one_order(postgres_engine: sa.Engine):
 
 @pytest.mark.parametrize("who", ["batch", "leader"])
 def test_actions_are_locked_in_one_order(postgres_engine: sa.Engine, who: str):
-    """
-    By whoever records events of several names, and by the tick that decides about them.
-    """
+    """By whoever records events, and by the tick that decides about them."""
     kept = scheduled_actions.c
     for uid, name in (("a", "app.y"), ("b", "app.x"), ("c", "app.y")):
         post(postgres_engine, uid=uid, name=uid, when={"on": name})

@@ -82,9 +82,7 @@ def test_the_same_rules_move_nothing(engine: sa.Engine):
 
 
 def test_moved_instants_are_told_with_both(engine: sa.Engine):
-    """
-    What was due at 07:00 by London's clocks is due an hour earlier by those of Paris.
-    """
+    """07:00 by London's clocks is an hour earlier by those of Paris."""
     uid = post(engine, when=DAILY).uid
     post(engine, name="elsewhere", when={**DAILY, "timezone": "Asia/Tokyo"})
     make_older(engine, "Europe/London")
@@ -120,9 +118,7 @@ def test_only_the_season_that_changed_is_told(engine: sa.Engine):
     ],
 )
 def test_what_no_clock_decides_is_not_told(engine: sa.Engine, when: dict[str, Any]):
-    """
-    Each hour is each hour, elapsed time passes everywhere, an offset is an instant.
-    """
+    """Each hour, elapsed time, an offset."""
     uid = post(engine, when=when).uid
     post(engine, name="remembers the zone", when=DAILY)
     make_older(engine, "Europe/London")
@@ -187,9 +183,7 @@ def post_in_gap(engine: sa.Engine, **changes: Any) -> str:
 
 
 def test_rule_that_new_clocks_make_unreadable_stops_nobody(engine: sa.Engine):
-    """
-    A due date in a new gap goes into quarantine, in words; the others are recomputed.
-    """
+    """It goes into quarantine, in words; the others are recomputed."""
     bad = post_in_gap(engine)
     good = post(engine, name="good", when=DAILY).uid
     edit_action(engine, good, effective_from=NOW, next_due_at=NOW + HOUR)
@@ -232,9 +226,7 @@ def test_rules_that_cannot_be_read_any_more_are_told(engine: sa.Engine):
 
 
 def test_zone_that_is_gone_is_passed_over(engine: sa.Engine):
-    """
-    Nothing is moved for it, its actions are named, and the other zones are taken over.
-    """
+    """Its actions are named, and the other zones are taken over."""
     lost = post(engine, when=DAILY).uid
     timing = fetch_action(engine, lost).timing.replace(PARIS, "Mars/Base")
     edit_action(engine, lost, timing=timing, next_due_at=NOW)
@@ -257,9 +249,7 @@ def test_zone_that_is_gone_is_passed_over(engine: sa.Engine):
 
 
 def test_leader_looks_again_at_what_events_lead_to(engine: sa.Engine):
-    """
-    Once, and only where something waits; a bound that is too late would lose a run.
-    """
+    """Once, where something waits; too late a bound would lose a run."""
     after = {"after": "app.x", "delay": "P7D", "timezone": PARIS}
     uid = post(engine, when=after).uid
     idle = post(engine, name="idle", when=after).uid
@@ -305,9 +295,7 @@ def test_next_leader_goes_on_where_the_former_stopped(engine: sa.Engine):
 
 
 def test_what_a_tick_has_decided_since_is_left(engine: sa.Engine):
-    """
-    Its rows are there; after an outage, it would be recorded as missed beside them.
-    """
+    """Or it would be recorded as missed beside its rows."""
     ran, fresh = post_many(engine, 2)
     due_at, tomorrow = NOW + 10 * MINUTE, NOW + 24 * HOUR + 10 * MINUTE
     edit_action(engine, ran, next_due_at=tomorrow)
@@ -340,9 +328,7 @@ def test_leader_with_another_database_begins_anew(engine: sa.Engine):
 
 
 def test_local_time_that_older_clocks_had_shown_does_not_come_again(engine: sa.Engine):
-    """
-    13:30 by the clocks of Athens was before the last tick; that of Paris is to come.
-    """
+    """13:30 in Athens was before the last tick; in Paris it is to come."""
     half_past = {**DAILY, "cron_rule": "30 13 * * *"}
     uid = post(engine, when=half_past).uid
     hourly = post(engine, name="hourly", when={**DAILY, "cron_rule": "30 * * * *"}).uid

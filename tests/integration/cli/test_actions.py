@@ -24,9 +24,7 @@ def test_action_is_paused_resumed_and_deleted(call: Call, shop: Path):
 
 
 def test_live_action_hides_a_deleted_one_whose_uid_is_its_name(call: Call, shop: Path):
-    """
-    Of a deleted action nothing is run, and whoever names it reads that it is gone.
-    """
+    """Of a deleted one nothing is run; who names it reads that it is gone."""
     call("actions", "post", write_action(shop), "--app", "shop")
     call("actions", "delete", "hello", "--yes")
     gone = call("actions", "run", "hello")
@@ -103,9 +101,7 @@ def test_resuming_what_is_inactive_says_what_else_to_do(call: Call, shop: Path):
 
 
 def test_document_that_is_shown_is_one_of_the_schema(call: Call, shop: Path):
-    """
-    What ``show`` prints can be saved as a file, and an editor marks nothing in it.
-    """
+    """It can be saved as a file, and an editor marks nothing in it."""
     path = write_action(shop, active="yes", operations={"refresh": "all"})
     call("actions", "post", path, "--app", "shop")
 

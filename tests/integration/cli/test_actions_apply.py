@@ -64,9 +64,7 @@ def list_names(call: Call) -> dict[str, str]:
 
 
 def test_what_does_not_differ_is_left_alone(folder: Folder) -> None:
-    """
-    A second time, nothing is stored: no new revision, no schedule that begins anew.
-    """
+    """No new revision, no schedule that begins anew."""
     first = folder.plan()
     second = folder.apply("--json").data
 
@@ -188,9 +186,7 @@ def test_wrong_folder_deletes_nothing(folder: Folder, call: Call, shop: Path) ->
 
 
 def test_uid_that_was_pruned_is_named_with_its_place(folder: Folder) -> None:
-    """
-    The question says that it is gone; who needs the action again gives it another.
-    """
+    """The question says that it is gone; a new action needs another."""
     folder.apply()
     folder.remove("weekly.json")
     asked = folder.apply("--prune")

@@ -46,9 +46,7 @@ def test_file_alone_keeps_the_folder(call: Call, shop: Path, tmp_path: Path):
 def test_connections_are_checked_as_far_as_they_are_known(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    One that the app may not use is refused; one that is not known here is doubted.
-    """
+    """One of another app is refused; one that is not known is doubted."""
     theirs = {"erp": {"url": "postgresql://a:hunter2@db/erp", "apps": ["other"]}}
     monkeypatch.setenv("MINUTEHAND_SQL_CONNECTIONS", json.dumps(theirs))
 

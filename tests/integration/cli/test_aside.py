@@ -35,9 +35,7 @@ def aside(
 
 
 def test_command_shows_and_empties(call: Call, aside: Aside):
-    """
-    Of nothing it says so; whatever the message holds, the terminal does not obey it.
-    """
+    """Whatever the message holds, the terminal does not obey it."""
     assert "Nothing lies aside." in call("queues", "aside").err
     aside.put(ENTRY, timeout_s=30)
 

@@ -174,9 +174,7 @@ def test_read_only_database_is_named_as_that(
 def test_full_disk_of_the_database_is_named_as_that(
     embedded: Call, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Rows that fit into what is there are still written, such as heartbeats, but no tick.
-    """
+    """Rows that fit are still written, such as heartbeats, but no tick."""
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", postgres_url)
     assert 0 == embedded("tick").code
     asked_before = list_found(embedded("doctor", "--json"))["database"]
@@ -344,9 +342,7 @@ def test_task_over_a_connection_that_is_gone_is_to_be_looked_at(
 
 
 def test_stranger_in_our_queues_is_bad_and_named(call: Call):
-    """
-    With the other installation's id, and what to do, until nobody meets it any more.
-    """
+    """With the other installation's id, until nobody meets it any more."""
     other = Stranger("minutehand.quick", StrangerReason.OTHER_INSTALLATION, "0f3a")
     with writing(get_engine()) as connection:
         record_stranger(connection, other, worker="a@b")
@@ -395,9 +391,7 @@ def test_new_tz_database_is_told_with_what_it_moves(call: Call, shop: Path):
 
 @pytest.mark.usefixtures("leader")
 def test_zone_that_is_gone_is_told_with_its_actions(call: Call, shop: Path):
-    """
-    An older tz database, or a name that was withdrawn: everything else is looked at.
-    """
+    """An older tz database, or a name that was withdrawn."""
     when = {"cron_rule": "0 7 * * *", "timezone": "Asia/Tokyo"}
     call("actions", "post", write_action(shop, when=when), "--app", "shop")
     sign(make_worker())

@@ -60,9 +60,7 @@ def test_preview_for_an_unknown_zone_is_usage(embedded: Call, tmp_path: Path):
 
 
 def test_batch_answers_a_line_before_the_next_one_comes(embedded: Call, tmp_path: Path):
-    """
-    The other end may wait for each answer, also that of a period without instants.
-    """
+    """The other end may wait for each answer."""
     action = json.loads(Path(write_rule(tmp_path, "0 7 * * *")).read_text())
     seven = "2026-11-23T06:00:00Z"
     periods = [(seven, "2026-11-24T00:00:00Z"), (seven, seven), (seven, "2026-11-01Z")]

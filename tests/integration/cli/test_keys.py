@@ -231,9 +231,7 @@ def test_link_says_what_it_needs(embedded: Call):
 def test_link_needs_to_know_where_the_pages_are(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    A port that is chosen at the start is known to nobody else; nor is an unknown app.
-    """
+    """A port that is chosen at the start is known to nobody else."""
     with open_terminal() as terminal, redirect_stdout(terminal.stream):
         call("keys", "link", "--all", "--role", "viewer")
         unknown = call("keys", "link", "--app", "none", "--role", "viewer")

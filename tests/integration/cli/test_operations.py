@@ -127,9 +127,7 @@ def test_cancel_and_retry_tell_of_a_worker_that_is_still_at_it(call: Call):
 
 @pytest.mark.usefixtures("shop")
 def test_watch_ends_with_the_operation(call: Call):
-    """
-    Watching what is final says how it ended, with exit code 1 unless it succeeded.
-    """
+    """It says how it ended, with exit code 1 unless it succeeded."""
     call("actions", "post", str(WEEKLY), "--app", "shop")
     operation_id = call("actions", "run", "weekly update").out.strip()
     call("operations", "cancel", operation_id)

@@ -331,9 +331,7 @@ def test_time_at_which_no_backup_can_have_been_made_is_refused(
 def test_data_without_files_are_listed(
     call: Call, engine: sa.Engine, made_at: datetime
 ):
-    """
-    The workspace is newer than the backup: what it points at may have been pruned.
-    """
+    """The workspace is newer: what the backup names may have been pruned."""
     with writing(engine) as connection:
         connection.execute(
             sa.insert(domains).values(app="app", name="a", source={}, live_version=3)

@@ -67,9 +67,7 @@ def test_doctor_finds_what_is_not_sent(call: Call):
 def test_error_of_the_scheduler_is_told_to_who_asks(
     call: Call, shop: Path, tmp_path: Path
 ):
-    """
-    The broker may answer here and not there: what the scheduler heard is what counts.
-    """
+    """The broker may answer here: what the scheduler heard counts."""
     del shop
     engine = get_engine()
     assert 0 == call("actions", "post", write_action(tmp_path), "--app", "shop").code
@@ -165,9 +163,7 @@ def break_rule() -> None:
 
 
 def test_unreadable_rule_is_not_resumed_but_replaced(call: Call, shop: Path):
-    """
-    The refusal (exit code 3) names the way out, which works, and --dry-run before it.
-    """
+    """The refusal (exit code 3) names the way out, which works."""
     post = ("actions", "post", write_action(shop), "--app", "shop")
     call(*post)
     call("actions", "pause", "hello")
@@ -185,9 +181,7 @@ def test_unreadable_rule_is_not_resumed_but_replaced(call: Call, shop: Path):
 
 
 def test_unreadable_rule_is_told_and_hides_nobody(call: Call, shop: Path):
-    """
-    Its reason stands in its line; what reads many actions goes on with the others.
-    """
+    """In its line; what reads many actions goes on with the others."""
     call("actions", "post", write_action(shop), "--app", "shop")
     good = write_action(shop, name="good", uid="good")
     call("actions", "post", good, "--app", "shop")

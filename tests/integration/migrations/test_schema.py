@@ -19,9 +19,7 @@ from models.errors import UsageError
 
 
 def test_migrated_schema_is_that_of_the_code(engine: sa.Engine):
-    """
-    Tables, columns, types, defaults, keys and indexes: nothing more, nothing less.
-    """
+    """Tables, columns, types, defaults, keys and indexes: no more, no less."""
     with engine.connect() as connection:
         context = MigrationContext.configure(
             connection, opts={"compare_type": True, "compare_server_default": True}

@@ -165,9 +165,7 @@ def test_revisions_are_read_from_file_names_as_alembic_reads_them(later: Path):
 
 
 def test_each_migration_says_whose_programs_go_on_working(later: Path):
-    """
-    With a revision that is its own or older, and never older than the one before said.
-    """
+    """None older than the one before said."""
     said = [
         (script.revision, script.module.compatible_from)
         for script in read_scripts(later)
@@ -387,9 +385,7 @@ def test_index_that_was_left_half_made_is_made_anew(first: sa.Engine, later: Pat
 
 @ON_POSTGRESQL
 def test_index_that_is_there_keeps_no_writer_out(first: sa.Engine, later: Path):
-    """
-    Nor does the migration wait for one: two that wait for each other are a deadlock.
-    """
+    """Nor is one waited for: two that wait for each other are a deadlock."""
     tables = reflect(first)
     add_rows(first, tables)
     make_ahead(first, [read_scripts(later)[-1].module])
@@ -468,9 +464,7 @@ def test_worker_outlives_a_database_that_is_away_but_no_wrong_schema(
     tmp_path: Path,
     postgres_server_url: str,
 ):
-    """
-    It starts without the database, and stops when that turns out to be a stranger.
-    """
+    """It starts without it, and stops when that is a stranger."""
     server = sa.create_engine(postgres_server_url, isolation_level="AUTOCOMMIT")
     name, log = sa.make_url(unmigrated_url).database, tmp_path / "worker.log"
 

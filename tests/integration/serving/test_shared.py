@@ -47,9 +47,7 @@ def test_failure_is_shared_too():
 
 
 def test_what_was_found_long_ago_is_looked_at_again():
-    """
-    Who opens a page is not told what was so in the night, unless a look takes long.
-    """
+    """Nobody is told what was so in the night, unless a look takes long."""
     may_end = threading.Event()
     numbers = count()
 

@@ -91,9 +91,7 @@ SCHEDULES = [*MOVED, *({"when": when, "except": [], "instead": None} for when in
 
 @pytest.mark.parametrize("seed", range(6))
 def test_tick_finds_what_brute_force_finds(engine: sa.Engine, seed: int):
-    """
-    Random posts, edits, pauses and events between ticks: the index misses nothing.
-    """
+    """Random posts, edits, pauses and events: the index misses nothing."""
     rng = random.Random(seed)
     start = datetime(2026, 3, 28, 23, 30, tzinfo=MONDAY.tzinfo)
     dispatcher = make_dispatcher(engine)

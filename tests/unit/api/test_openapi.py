@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
 from fastapi.routing import APIRoute
 
 from api.guarding import ApiRoute
@@ -43,16 +42,6 @@ def resolve(schema: dict[str, Any]) -> dict[str, Any]:
     """Return what a reference refers to."""
     name = schema.get("$ref", "").rpartition("/")[2]
     return DOCUMENT["components"]["schemas"][name] if name else schema
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run what takes a route once for each."""
-    if "route" in metafunc.fixturenames:
-        metafunc.parametrize(
-            "route",
-            [route for _name, route in ROUTES],
-            ids=[name for name, _route in ROUTES],
-        )
 
 
 def test_committed_document_is_that_of_the_code():
@@ -113,9 +102,7 @@ LEAST_ROLES = {
 
 
 def test_who_may_do_what_is_this():
-    """
-    A document of an app has keys in addresses, and the record what everybody does.
-    """
+    """A document of an app has keys, and the record what everybody does."""
     told = {
         route["operationId"]: (name.partition(" ")[0], route["x-role"])
         for name, route in ROUTES
@@ -133,13 +120,24 @@ def test_who_may_do_what_is_this():
     }
 
 
-def test_route_has_words(route: dict[str, Any]):
+def find_wrong(is_right: Callable[[dict[str, Any]], object]) -> list[str]:
+    """Return the routes of which that is not so."""
+    return [name for name, route in ROUTES if not is_right(route)]
+
+
+def test_routes_have_words():
     """A name that reads well in a client, a sentence, and the group it belongs to."""
-    assert re.fullmatch(r"[a-z]+(_[a-z]+)*", route["operationId"])
-    assert 10 <= len(route["summary"]) <= 100
-    assert route["description"].startswith(route["summary"][:10])
-    assert "Args:" not in route["description"]
-    assert len(route["tags"]) == 1
+
+    def has_words(route: dict[str, Any]) -> bool:
+        return (
+            re.fullmatch(r"[a-z]+(_[a-z]+)*", route["operationId"]) is not None
+            and 10 <= len(route["summary"]) <= 100
+            and route["description"].startswith(route["summary"][:10])
+            and "Args:" not in route["description"]
+            and len(route["tags"]) == 1
+        )
+
+    assert [] == find_wrong(has_words)
 
 
 def test_names_are_of_one_route_each():
@@ -149,61 +147,54 @@ def test_names_are_of_one_route_each():
     assert sorted(names) == sorted(set(names))
 
 
-def test_parameters_and_bodies_have_examples(route: dict[str, Any]):
-    """
-    Whatever must be given has one, so that each route can be tried as it is shown.
-    """
-    given = [*find_parameters(route)]
-    with_examples = [each["name"] for each in given if find_example(each) is not None]
-    silent = [
-        each["name"]
-        for each in given
-        if each.get("required") and each["name"] not in with_examples
-    ]
-    bodies = route.get("requestBody", {}).get("content", {})
+def test_parameters_and_bodies_have_examples():
+    """Each route can be tried as it is shown."""
 
-    assert silent == []
-    assert [
-        kind for kind, each in bodies.items() if "json" in kind and not each["examples"]
-    ] == []
+    def has_examples(route: dict[str, Any]) -> bool:
+        bodies = route.get("requestBody", {}).get("content", {})
+        return all(
+            find_example(each) is not None
+            for each in find_parameters(route)
+            if each.get("required")
+        ) and all(each["examples"] for kind, each in bodies.items() if "json" in kind)
+
+    assert [] == find_wrong(has_examples)
 
 
-def test_parameters_are_described(route: dict[str, Any]):
-    silent = [
-        each["name"]
-        for each in route.get("parameters", ())
-        if not each.get("description")
-    ]
+def test_parameters_are_described():
+    def is_described(route: dict[str, Any]) -> bool:
+        return all(each.get("description") for each in route.get("parameters", ()))
 
-    assert silent == []
+    assert [] == find_wrong(is_described)
 
 
-def test_answers_are_declared(route: dict[str, Any]):
+def test_answers_are_declared():
     """What comes back has members that the document names, not just any object."""
-    good = {status: each for status, each in route["responses"].items() if status < "3"}
-    open_ones = [
-        status
-        for status, each in good.items()
-        for kind, content in each.get("content", {}).items()
-        if kind == "application/json"
-        if not (
-            (schema := resolve(content["schema"])).keys()
-            & {"properties", "anyOf", "oneOf", "enum", "const", "x-any"}
+
+    def is_named(content: dict[str, Any]) -> bool:
+        schema = resolve(content["schema"])
+        named = {"properties", "anyOf", "oneOf", "enum", "const", "x-any"}
+        return bool(schema.keys() & named) or (
+            schema.get("type") not in {None, "object"}
         )
-        and schema.get("type") in {None, "object"}
-    ]
 
-    assert good
-    assert open_ones == []
+    def is_declared(route: dict[str, Any]) -> bool:
+        good = [each for status, each in route["responses"].items() if status < "3"]
+        contents = [each.get("content", {}).get("application/json") for each in good]
+        return bool(good) and all(map(is_named, filter(None, contents)))
+
+    assert [] == find_wrong(is_declared)
 
 
-def test_problems_are_declared(route: dict[str, Any]):
+def test_problems_are_declared():
     """Each is a problem (RFC 9457); what needs a key may refuse it."""
-    problems = {status for status in route["responses"] if status >= "4"}
-    needed = {"401", "403", "422", "429", "503"} if route["security"] else set()
 
-    assert needed <= problems
-    assert "500" not in problems
+    def is_declared(route: dict[str, Any]) -> bool:
+        problems = {status for status in route["responses"] if status >= "4"}
+        needed = {"401", "403", "422", "429", "503"} if route["security"] else set()
+        return needed <= problems and "500" not in problems
+
+    assert [] == find_wrong(is_declared)
 
 
 def find_lists(schema: Any, path: str = "") -> Iterator[str]:

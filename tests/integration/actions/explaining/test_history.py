@@ -13,9 +13,7 @@ YEARS = timedelta(days=999)
 
 
 def test_audit_thinks_without_a_transaction(engine: sa.Engine):
-    """
-    Or PostgreSQL would end the session of a large one; whatever the size of a batch.
-    """
+    """Or PostgreSQL would end the session of a large one, whatever the batch."""
     add_app(engine)
     add_app(engine, "other")
     for number in range(7):

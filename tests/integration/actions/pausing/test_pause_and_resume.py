@@ -134,9 +134,7 @@ def test_rule_that_cannot_be_read_gives_way(
 def test_rule_that_cannot_be_read_is_not_resumed(
     engine: sa.Engine, state: dict[str, datetime]
 ):
-    """
-    Its admin is told why, and what to do, also of one that the tick has yet to find.
-    """
+    """Its admin is told why, and what to do, before the tick finds it, too."""
     uid = post_at(engine, at("07:00"), when=MINUTELY)
     edit_action(engine, uid, timing=UNREADABLE, **state)
 
@@ -169,9 +167,7 @@ def test_event_that_cannot_be_read_is_not_resumed(
 
 
 def test_quarantine_ends_when_the_action_is_resumed(engine: sa.Engine):
-    """
-    What can be read again, after another update of a tz database, starts from now.
-    """
+    """What can be read again, by another tz database, starts from now."""
     uid = post_at(engine, at("07:00"), when=MINUTELY)
     edit_action(engine, uid, quarantined_at=MONDAY, quarantine_reason="x")
     before = get_now(engine)

@@ -124,9 +124,7 @@ def test_pause_of_an_app_reaches_its_actions_alone(engine: sa.Engine):
 
 
 def test_revisions_do_not_name_who_paused_all(engine: sa.Engine):
-    """
-    Tenants read them, also of what is posted meanwhile; the record of changes knows.
-    """
+    """Tenants read them, also of what is posted meanwhile."""
     call(engine, pause_target, None, by="root@host")
     post(engine, uid="new", name="new", when=HOURLY)
     call(engine, resume_target, None, by="root@host")
@@ -290,18 +288,6 @@ def test_own_pause_that_ends_goes_on_with_that_of_the_app(engine: sa.Engine):
     assert INSTALLATION == scopes(engine)["app-1"]
 
 
-def test_why_knows_that_the_app_is_paused_beyond_the_end_of_an_own_pause(
-    engine: sa.Engine,
-):
-    """An end that leads into another pause is none."""
-    until = next_hour(engine)
-    call(engine, pause_action, "app-1", PauseModel(until=until))
-    call(engine, pause_target, "app")
-    history = read_by(engine, fetch_history, "app-1", since=until, until=until + HOUR)
-
-    assert Verdict.PAUSED is explain(history, until)[0].verdict
-
-
 def test_pause_that_is_given_again_has_the_new_end(engine: sa.Engine):
     """It is paused since the first time; the same again changes nothing."""
     until = get_now(engine) + HOUR
@@ -344,28 +330,26 @@ def test_pause_of_nothing_is_refused(engine: sa.Engine):
 
 
 def test_why_names_who_paused_and_until_when(engine: sa.Engine):
-    """After the end of a pause it says what is due, though no tick has seen the end."""
-    until = next_hour(engine)
-    call(
-        engine,
-        pause_target,
-        "app",
-        PauseModel(until=until, note="deploy"),
-        by="ada@host",
-    )
-    in_between = get_now(engine).replace(minute=0, second=0, microsecond=0) + HOUR
-    moment = min(in_between, until - HOUR)
-    history = read_by(
-        engine, fetch_history, "app-1", since=until - HOUR, until=until + HOUR
-    )
+    """
+    After the end of a pause it says what is due, though no tick has seen the end; an
+    end that leads into another pause is none.
+    """
+    moment = next_hour(engine)
+    until = moment + HOUR
+    whole = PauseModel(until=until, note="deploy")
+    call(engine, pause_target, "app", whole, by="ada@host")
+    period = {"since": moment, "until": until + HOUR}
+    history = read_by(engine, fetch_history, "app-1", **period)
+    call(engine, pause_target, "app")
+    call(engine, pause_action, "app-1", PauseModel(until=moment))
+    own = read_by(engine, fetch_history, "app-1", **period)
 
-    after = explain(history, until)[0]
-    if moment > history.revisions[-1].recorded_at:
-        paused = explain(history, moment)[0]
-        assert Verdict.PAUSED is paused.verdict
-        for word in ("by ada@host", "deploy", "with its app", "never run"):
-            assert word in paused.text
-    assert Verdict.WILL_RUN is after.verdict
+    (paused,) = explain(history, moment)
+    assert Verdict.PAUSED is paused.verdict
+    for word in ("by ada@host", "deploy", "with its app", "never run"):
+        assert word in paused.text
+    assert Verdict.WILL_RUN is explain(history, until)[0].verdict
+    assert Verdict.PAUSED is explain(own, moment)[0].verdict
 
 
 def copy_to_thousands(engine: sa.Engine) -> None:
@@ -479,9 +463,7 @@ def is_waiting_for_lock(engine: sa.Engine) -> bool:
 
 
 def test_pause_that_ends_before_it_is_written(postgres_engine: sa.Engine):
-    """
-    It is written first, so that all of it was paused, and ends where it was to end.
-    """
+    """It is written first, and ends where it was to end."""
     engine = postgres_engine
     copy_to_thousands(engine)
     until = next_hour(engine)

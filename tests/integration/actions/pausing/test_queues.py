@@ -87,9 +87,7 @@ def test_nothing_of_a_paused_queue_is_sent(engine: sa.Engine):
 
 
 def test_what_was_sent_before_is_handed_back(engine: sa.Engine):
-    """
-    The worker that gets its message claims nothing, and the row waits to be sent again.
-    """
+    """The worker that gets its message claims nothing; the row waits again."""
     edit(engine, QUICK.id, state="queued", sent_at=get_now(engine))
     pause(engine)
 

@@ -84,9 +84,7 @@ def fetch_notes(engine: sa.Engine) -> list[tuple[str, str, Any]]:
 
 
 def test_pause_does_not_make_an_edit_stale(engine: sa.Engine):
-    """
-    Only what changes the document does: a pause between reading and writing does not.
-    """
+    """Only what changes the document does."""
     uid = post(engine).uid
     tag = get_tag(engine, uid)
     pause(engine, uid)
@@ -128,9 +126,7 @@ def test_stale_change_changes_nothing(engine: sa.Engine, change: Callable[..., o
 
 
 def test_tag_survives_the_pruning_of_its_revision(engine: sa.Engine):
-    """
-    If the revision that brought the document is gone, the oldest left stands for it.
-    """
+    """The oldest revision that is left stands for it."""
     uid = post(engine).uid
     pause(engine, uid)
     kept = scheduled_action_revisions.c
@@ -215,9 +211,7 @@ def test_bad_patch_changes_nothing(engine: sa.Engine, given: Any, pointer: str):
 
 
 def test_rolling_back_is_a_new_revision(engine: sa.Engine):
-    """
-    It says to which one, and in whose words; the document is the former one again.
-    """
+    """It says to which one, and why; the document is the former one again."""
     uid = post(engine).uid
     replace(engine, uid, name="renamed", when={"cron_rule": "0 9 * * *"})
 

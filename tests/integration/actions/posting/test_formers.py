@@ -152,9 +152,7 @@ def test_actions_that_are_posted_together_find_each_other(engine: sa.Engine):
 
 
 def test_follower_keeps_to_an_action_that_is_renamed(engine: sa.Engine):
-    """
-    Its own document may be edited as it is; when it names another, that one is meant.
-    """
+    """Until its own document names another one."""
     uid = add(engine, "nightly", uid="n-1")
     mail = add(engine, "mail", "nightly", uid="m-1")
     post(engine, replace_it=True, uid=uid, name="nocturnal", operations=HOOK)

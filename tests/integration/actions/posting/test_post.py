@@ -52,9 +52,7 @@ def due_date(instant: datetime) -> dict[str, str]:
 
 
 def test_posted_action_is_due_from_now_on(engine: sa.Engine):
-    """
-    The first occurrence after the post is the next one; the first revision is kept.
-    """
+    """The next occurrence is its first; the first revision is kept."""
     posted = post(engine, when=MINUTELY)
 
     row = fetch_action(engine, posted.uid)
@@ -299,9 +297,7 @@ def ask(engine: sa.Engine, query: sa.Executable) -> object:
 def test_an_edit_that_waits_for_a_tick_takes_effect_after_it(
     postgres_engine: sa.Engine,
 ):
-    """
-    The tick that held the action decided by its own clock; nothing is decided twice.
-    """
+    """Nothing is decided twice."""
     engine = postgres_engine
     uid = post_at(engine, when=MINUTELY)
     edit = threading.Thread(

@@ -91,9 +91,7 @@ def test_absent_parts_stay(engine: sa.Engine):
 
 @pytest.mark.parametrize("nobody", [None, {}, {"mail": []}])
 def test_notices_are_switched_off_by_null_or_nothing(engine: sa.Engine, nobody: object):
-    """
-    Absent, they stay; null, an empty object, or no address mean that nobody is told.
-    """
+    """Absent, they stay; null, an empty object or no address end them."""
     _apply(engine, notices={"mail": ["ann@example.org"]})
     _apply(engine, name="Shop")
     kept = _fetch(engine, small_apps.c.notices)
@@ -284,9 +282,7 @@ def test_only_actions_that_name_a_changed_calendar_are_locked(engine: sa.Engine)
 
 
 def test_action_that_cannot_be_read_is_left_as_it_is(engine: sa.Engine):
-    """
-    A gap that a new tz database has where it is due does not keep its app from change.
-    """
+    """A gap of a new tz database does not keep its app from change."""
     _apply(engine, holidays={"fr": []})
     post_excepting(engine, "fr", "lost")
     (document,) = fetch_rows(engine, sa.select(scheduled_actions.c.document)).scalars()

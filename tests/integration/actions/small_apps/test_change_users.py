@@ -133,9 +133,7 @@ def test_tag_names_what_was_read(engine: sa.Engine):
 
 
 def test_edits_raise_the_revision_of_the_app(engine: sa.Engine):
-    """
-    Who applies an older document of the app is told; what changes nothing is no edit.
-    """
+    """Who applies an older document is told; no change is no edit."""
     apply(engine, {"users": [ADA]})
     for _ in range(2):
         _patch(engine, {"disabled": True})

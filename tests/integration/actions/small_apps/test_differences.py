@@ -47,9 +47,7 @@ def test_new_app_is_told_whole_and_not_made(engine: sa.Engine):
 
 
 def test_each_entry_says_what_becomes_of_it(engine: sa.Engine):
-    """
-    Names and pointers of what is added, changed and removed; nothing else, no values.
-    """
+    """Names and pointers of what is added, changed and removed; no values."""
     apply(engine, WHOLE)
     before = export(engine)
 
@@ -106,9 +104,7 @@ def test_names_are_bounded_and_counts_are_not(engine: sa.Engine):
 
 
 def test_what_would_be_refused_is_refused(engine: sa.Engine):
-    """
-    A dry run finds what the real one would: a stale revision, a file without folder.
-    """
+    """A stale revision, a file without a folder."""
     apply(engine, WHOLE)
 
     with pytest.raises(StaleError):

@@ -39,16 +39,14 @@ def fetch_names(engine: sa.Engine) -> list[str]:
 def test_row_is_returned_and_kept(postgres_engine: sa.Engine):
     """
     Constants are written out as they are, whatever the driver makes of a percent sign.
+    What finds nothing, as of a claim that somebody else has, returns None.
     """
     row = execute_at_once(postgres_engine, ADD, {"uid": "shop"})
+    nothing = execute_at_once(postgres_engine, RENAME, {"app_uid": "nobody"})
 
     assert ("shop", "100 % ours %(uid)s %s") == (row.uid, row.name)
+    assert nothing is None
     assert ["100 % ours %(uid)s %s"] == fetch_names(postgres_engine)
-
-
-def test_statement_that_finds_nothing_returns_none(postgres_engine: sa.Engine):
-    """As of a claim that somebody else has."""
-    assert execute_at_once(postgres_engine, RENAME, {"app_uid": "nobody"}) is None
 
 
 def test_violated_constraint_changes_nothing(postgres_engine: sa.Engine):

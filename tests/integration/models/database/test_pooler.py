@@ -107,9 +107,7 @@ def test_clients_share_sessions(pooled: sa.Engine):
 
 
 def test_deadlines_hold_behind_any_pooler(pooled_url: str):
-    """
-    Each transaction says them itself, and leaves nothing to that of somebody else.
-    """
+    """Each transaction says them itself, and leaves nothing to others."""
     ours = make_engine(pooled_url, timeout=timedelta(seconds=7))
     stranger = sa.create_engine(pooled_url, poolclass=sa.NullPool)
 
@@ -168,9 +166,7 @@ def test_workers_run_operations(pooled: sa.Engine, tmp_path: Path):
 def test_doctor_says_that_a_pooler_stands_between(
     pooled: sa.Engine, postgres_engine: sa.Engine
 ):
-    """
-    It is no trouble; of a database that is reached straight there is nothing to say.
-    """
+    """It is no trouble."""
     healths = []
     for engine in (pooled, postgres_engine):
         found = find_trouble(engine, Settings(), names=["pooler"])

@@ -80,9 +80,7 @@ def observing(url: str) -> Iterator[sa.Engine]:
 
 
 def test_answers_are_there_when_it_has_landed(engine: sa.Engine):
-    """
-    Rows by position, and counts; a later statement sees what an earlier one wrote.
-    """
+    """A later statement sees what an earlier one wrote."""
     with departing(engine) as flight:
         flight.connection.execute(sa.select(1))
         added = flight.ask(ADD, add("a"))
@@ -126,9 +124,7 @@ def test_it_commits_though_nobody_waits(postgres_url: str):
 
 
 def test_large_answer_that_nobody_reads_is_not_in_the_way(postgres_url: str):
-    """
-    The server waits until it is read, and has committed before: nothing is locked.
-    """
+    """It has committed before it is read: nothing is locked."""
     with observing(postgres_url) as ours, observing(postgres_url) as other:
         with departing(ours) as flight:
             flight.ask(ADD, add("a"))

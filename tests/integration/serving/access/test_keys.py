@@ -88,9 +88,7 @@ def test_whoever_has_the_key_is_known(engine: sa.Engine):
 
 
 def test_keys_of_an_app_are_bounded(engine: sa.Engine):
-    """
-    Those that have ended do not count, nor those of others or of the installation.
-    """
+    """Those that have ended do not count, nor those of others."""
     with writing(engine, author=ADA) as connection:
         first, second, *_ = [
             create_key(connection, app="shop", role=Role.VIEWER)
@@ -111,9 +109,7 @@ def test_keys_of_an_app_are_bounded(engine: sa.Engine):
 
 
 def test_secret_is_not_stored(engine: sa.Engine):
-    """
-    Whoever reads the database, or the record of changes, cannot ask with what they see.
-    """
+    """Whoever reads the database, or the record, cannot ask with it."""
     key = make(engine)
     secret = key.text.removeprefix(key.prefix)
     rotate(engine, key)
@@ -145,9 +141,7 @@ def show_digest(engine: sa.Engine, key: NewKey) -> str:
 
 
 def test_end_of_a_key_ends_asking(engine: sa.Engine):
-    """
-    Revoked, expired or never made: the reason is told to whoever has the whole key.
-    """
+    """The reason is told to whoever has the whole key."""
     revoked, expired, gone = make(engine), make(engine), make(engine)
     revoke(engine, revoked)
     edit(engine, expired, expires_at=db_now(-MINUTE))

@@ -83,9 +83,7 @@ def test_failed_request_may_be_repeated(engine: sa.Engine):
 
 
 def test_request_whose_process_died_is_taken_over(engine: sa.Engine):
-    """
-    After a minute without an answer, by one of those who ask again, whatever the body.
-    """
+    """After a minute, by one of those who ask again, whatever the body."""
     start_fresh(engine)
     age(engine, 5 * SECOND)
     early = start(engine)
@@ -98,9 +96,7 @@ def test_request_whose_process_died_is_taken_over(engine: sa.Engine):
 
 
 def test_whoever_was_taken_over_answers_for_itself_alone(engine: sa.Engine):
-    """
-    A process that was frozen stores nothing, and removes nothing, of its successor.
-    """
+    """It stores nothing, and removes nothing, of its successor."""
     frozen = start_fresh(engine)
     age(engine, 61 * SECOND)
     successor = start_fresh(engine)

@@ -68,9 +68,7 @@ def make_key_caller(engine: sa.Engine) -> Caller:
 
 @pytest.mark.parametrize("app", [None, "shop"])
 def test_link_signs_in_once(engine: sa.Engine, app: str | None):
-    """
-    With the role and the app of whoever made it; a second time, it is nothing any more.
-    """
+    """With the role and the app of whoever made it."""
     text = link(engine, Caller(None, "zoe", Role.VIEWER, app))
     first, second = follow(engine, text), follow(engine, text)
 

@@ -37,9 +37,7 @@ def test_no_two_secrets_are_the_same():
 
 @given(st.integers(0, len(KEY) - 1), st.characters())
 def test_every_typo_of_one_letter_is_noticed(place: int, letter: str):
-    """
-    A CRC finds all errors of a single letter, and no database is asked about them.
-    """
+    """A CRC finds them all, and no database is asked about them."""
     typo = KEY[:place] + letter + KEY[place + 1 :]
 
     assert (read_key(typo) is None) == (typo != KEY)
