@@ -304,8 +304,8 @@ def test_status_tells_who_led_and_what_runs(call: Call):
     The call of tick led first, and gave the lead away. A scheduler is a process as
     others, and takes nothing.
     """
-    scheduler = {"role": ProcessRole.SCHEDULER, "queues": (), "concurrency": None}
-    sign(replace(make_worker(), **scheduler))
+    scheduler = replace(make_worker(), role=ProcessRole.SCHEDULER)
+    sign(replace(scheduler, queues=(), concurrency=None))
 
     status = call("status", "--json").data
 

@@ -338,11 +338,10 @@ def test_why_names_who_paused_and_until_when(engine: sa.Engine):
     until = moment + HOUR
     whole = PauseModel(until=until, note="deploy")
     call(engine, pause_target, "app", whole, by="ada@host")
-    period = {"since": moment, "until": until + HOUR}
-    history = read_by(engine, fetch_history, "app-1", **period)
+    history = read_by(engine, fetch_history, "app-1", since=moment, until=until + HOUR)
     call(engine, pause_target, "app")
     call(engine, pause_action, "app-1", PauseModel(until=moment))
-    own = read_by(engine, fetch_history, "app-1", **period)
+    own = read_by(engine, fetch_history, "app-1", since=moment, until=until)
 
     (paused,) = explain(history, moment)
     assert Verdict.PAUSED is paused.verdict
