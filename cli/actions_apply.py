@@ -10,7 +10,6 @@ from rich.text import Text
 
 from actions.lookup import SYSTEM_APP, fetch_app, find_action
 from actions.posting.apply import (
-    AppliedActions,
     AppliedEntry,
     AppliedFolder,
     Document,
@@ -128,14 +127,14 @@ def _apply(
     documents: tuple[Document, ...],
     prune: bool | frozenset[str],  # noqa: FBT001 - as the options of the command
     dry_run: bool,  # noqa: FBT001
-) -> AppliedActions:
+) -> AppliedFolder:
     with write_database() as connection:
         return apply_actions(
             *(connection, app, documents, make_posting()), prune=prune, dry_run=dry_run
         )
 
 
-def _ask(planned: AppliedActions, folder: str) -> None:
+def _ask(planned: AppliedFolder, folder: str) -> None:
     """Ask before anything is deleted."""
     gone = [each.name for each in planned.items if each.change is FileChange.PRUNED]
     if gone:

@@ -123,7 +123,16 @@ class FileProblem:
 
 @dataclass(frozen=True, slots=True)
 class AppliedFolder:
-    """What became of all actions, and what in their files may be a mistake."""
+    """
+    What became of all actions of a small app, and what in their files may be a mistake.
+
+    Args:
+        items: Of each document, in their order; then of what was pruned, by name.
+        unlisted: Names of actions that no document has, and that were left alone.
+        warnings: None before ``judge`` was asked for them.
+        documents: What was applied.
+        known: The names that the small app had then.
+    """
 
     app: str
     dry_run: bool
@@ -132,49 +141,20 @@ class AppliedFolder:
     unlisted: tuple[str, ...]
     warnings: tuple[FileProblem, ...]
     more_warnings: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AppliedActions:
-    """
-    What became of all actions of a small app.
-
-    Args:
-        items: Of each document, in their order; then of what was pruned, by name.
-        unlisted: Names of actions that no document has, and that were left alone.
-        documents: What was applied.
-        known: The names that the small app had then.
-    """
-
-    app: str
-    dry_run: bool
-    items: tuple[AppliedEntry, ...]
-    unlisted: tuple[str, ...]
-    documents: tuple[Document, ...]
-    known: References
+    documents: tuple[Document, ...] = field(metadata=ASIDE)
+    known: References = field(metadata=ASIDE)
 
     @property
     def pruned(self) -> frozenset[str]:
         """The uids of what was pruned."""
-        return frozenset(
-            each.uid
-            for each in self.items
-            if each.change is FileChange.PRUNED and each.uid
-        )
+        gone = (each for each in self.items if each.change is FileChange.PRUNED)
+        return frozenset(each.uid for each in gone if each.uid)
 
     def judge(self) -> AppliedFolder:
-        """Return what is shown of it, with the first of what may be a mistake."""
+        """Return it with the first of its warnings."""
         found = find_doubts_of_all(self.known, [each.action for each in self.documents])
-        counts = Counter(each.change for each in self.items)
-        return AppliedFolder(
-            self.app,
-            self.dry_run,
-            self.items,
-            {each: counts[each] for each in FileChange},
-            self.unlisted,
-            tuple(place_in_file(each, self.documents) for each in found.problems),
-            found.may_be_more,
-        )
+        placed = tuple(place_in_file(each, self.documents) for each in found.problems)
+        return replace(self, warnings=placed, more_warnings=found.may_be_more)
 
 
 def place_in_file(problem: Problem, documents: Sequence[Document]) -> FileProblem:
@@ -243,7 +223,7 @@ def apply_actions(
     *,
     prune: bool | Collection[str] = False,
     dry_run: bool = False,
-) -> AppliedActions:
+) -> AppliedFolder:
     """
     Create and replace the actions of *app* that differ from *documents*; all or none.
 
@@ -293,13 +273,17 @@ def apply_actions(
     if prune is not False:
         entries += [_make_pruned(row, now, is_stored=not dry_run) for row in gone]
         unlisted = ()
-    return AppliedActions(
-        app,
-        dry_run,
-        tuple(entries),
-        unlisted,
-        tuple(documents),
-        fetch_references(connection, app, [each.action for each in documents]),
+    counts = Counter(each.change for each in entries)
+    return AppliedFolder(
+        app=app,
+        dry_run=dry_run,
+        items=tuple(entries),
+        counts={each: counts[each] for each in FileChange},
+        unlisted=unlisted,
+        warnings=(),
+        more_warnings=False,
+        documents=tuple(documents),
+        known=fetch_references(connection, app, [each.action for each in documents]),
     )
 
 

@@ -6,10 +6,11 @@ What cannot be read, or is no longer what its author has seen, changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -18,7 +19,7 @@ from pydantic import JsonValue
 
 from actions.lookup import fetch_app, get_action
 from actions.posting.bounds import hold_bounds
-from actions.posting.doubts import find_doubts, find_doubts_of_all
+from actions.posting.doubts import Doubts, find_doubts, find_doubts_of_all
 from actions.posting.post import (
     Posted,
     Posting,
@@ -27,7 +28,7 @@ from actions.posting.post import (
     post_actions,
     replace_action,
 )
-from actions.posting.references import References, fetch_references
+from actions.posting.references import fetch_references
 from actions.posting.revisions import refuse_stale, require_action
 from actions.read_actions import fetch_document, fetch_rows, get_action_state
 from actions.read_rules import find_next, find_zone
@@ -83,6 +84,12 @@ class PostedAction(PostedEntry):
     """The same, with what may be a mistake."""
 
     warnings: list[Problem]
+    #: It may take 30 ms, which no transaction should wait for: see ``judge``.
+    look: Callable[[], list[Problem]] = field(metadata=ASIDE)
+
+    def judge(self) -> PostedAction:
+        """Return it with its warnings; to be asked for after the commit."""
+        return replace(self, warnings=self.look())
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,38 +99,13 @@ class PostedActions:
     items: list[PostedEntry]
     warnings: list[Problem]
     more_warnings: bool
-
-
-@dataclass(frozen=True, slots=True)
-class OneOutcome(PostedEntry):
-    """
-    What came of a post.
-
-    Looking for doubts may take 30 ms, which no transaction should wait for: those who
-    show them ask after the commit.
-    """
-
-    action: ScheduledActionModel = field(metadata=ASIDE)
-    known: References = field(metadata=ASIDE)
-
-    def judge(self) -> PostedAction:
-        """Return what is shown of it, with what may be a mistake."""
-        members = {each.name: getattr(self, each.name) for each in fields(PostedEntry)}
-        return PostedAction(**members, warnings=find_doubts(self.known, self.action))
-
-
-@dataclass(frozen=True, slots=True)
-class ListOutcome:
-    """What came of a post of many; see ``OneOutcome``."""
-
-    entries: list[PostedEntry]
-    actions: tuple[ScheduledActionModel, ...]
-    known: References
+    look: Callable[[], Doubts] = field(metadata=ASIDE)
 
     def judge(self) -> PostedActions:
-        """Return what is shown of it, with the first of what may be a mistake."""
-        doubts = find_doubts_of_all(self.known, self.actions)
-        return PostedActions(self.entries, list(doubts.problems), doubts.may_be_more)
+        """Return them with the first of their warnings."""
+        found = self.look()
+        more = found.may_be_more
+        return replace(self, warnings=list(found.problems), more_warnings=more)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +133,7 @@ def post_text(
     *,
     terms: Terms,
     dry_run: bool = False,
-) -> OneOutcome:
+) -> PostedAction:
     """
     Post the action in *text*; nothing is replaced.
 
@@ -195,7 +177,7 @@ def replace_text(
     *,
     terms: Terms,
     dry_run: bool = False,
-) -> OneOutcome:
+) -> PostedAction:
     """
     Put the action in *text* in the place of a stored one.
 
@@ -214,7 +196,7 @@ def replace_text(
 
 def patch_text(
     connection: sa.Connection, seen: SeenAction, text: str | bytes, *, terms: Terms
-) -> OneOutcome:
+) -> PostedAction:
     """
     Change a stored action by a JSON Merge Patch (RFC 7396).
 
@@ -239,7 +221,7 @@ def patch_text(
 
 def roll_back(
     connection: sa.Connection, seen: SeenAction, revision: int, *, terms: Terms
-) -> OneOutcome:
+) -> PostedAction:
     """
     Give a stored action the document of an earlier revision, as a new revision.
 
@@ -289,7 +271,7 @@ def _replace(
     action: ScheduledActionModel,
     how: Posting,
     change: Change = Change.REPLACED,
-) -> OneOutcome:
+) -> PostedAction:
     posted = replace_action(connection, seen, action, how, change)
     return make_outcome(connection, posted, action)
 
@@ -312,19 +294,21 @@ def _get_zone(connection: sa.Connection, app: str, terms: Terms) -> str:
 
 def post_with_outcome(
     connection: sa.Connection, app: str, action: ScheduledActionModel, how: Posting
-) -> OneOutcome:
+) -> PostedAction:
     """Post an action as ``post_action`` does, and return what comes of it."""
     return make_outcome(connection, post_action(connection, app, action, how), action)
 
 
 def make_outcome(
     connection: sa.Connection, posted: Posted, action: ScheduledActionModel
-) -> OneOutcome:
+) -> PostedAction:
     """Return what came of posting *action*."""
     row = get_action(connection, posted.uid)
     known = fetch_references(connection, row.app, [action])
     members = _describe(posted, row, count=NEXT_SHOWN)
-    return OneOutcome(**members, action=action, known=known)
+    return PostedAction(
+        **members, warnings=[], look=partial(find_doubts, known, action)
+    )
 
 
 def post_all_with_outcomes(
@@ -334,7 +318,7 @@ def post_all_with_outcomes(
     how: Posting,
     *,
     dry_run: bool = False,
-) -> ListOutcome:
+) -> PostedActions:
     """
     Post actions as ``post_actions`` does, and return what comes of each.
 
@@ -349,7 +333,8 @@ def post_all_with_outcomes(
         for each in posted
     ]
     known = fetch_references(connection, app, actions)
-    return ListOutcome(entries, tuple(actions), known)
+    look = partial(find_doubts_of_all, known, actions)
+    return PostedActions(entries, warnings=[], more_warnings=False, look=look)
 
 
 def _describe(

@@ -11,7 +11,6 @@ from starlette.responses import Response
 from actions.list_actions import Order
 from actions.posting.edit import (
     NEXT_SHOWN,
-    OneOutcome,
     PostedAction,
     PostedActions,
     patch_text,
@@ -235,7 +234,9 @@ def remove_action(context: Editor, uid: str, note: NoteQuery = None) -> Response
     return answer_nothing()
 
 
-def _answer_posted(outcome: OneOutcome, status: HTTPStatus = HTTPStatus.OK) -> Response:
+def _answer_posted(
+    outcome: PostedAction, status: HTTPStatus = HTTPStatus.OK
+) -> Response:
     return answer(
         outcome.judge(),
         status=status,

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from starlette.responses import Response
 
 from actions.lookup import fetch_app
-from actions.posting.edit import OneOutcome, post_text, replace_text, tell_superseded
+from actions.posting.edit import PostedAction, post_text, replace_text, tell_superseded
 from actions.posting.post import SeenAction
 from actions.previews.sentences import tell_nth
 from actions.read_actions import fetch_names, fetch_shown_revision
@@ -191,7 +191,7 @@ def _refuse_left_out(form: Form) -> None:
             raise InvalidDocumentError((Problem("", told, hint),))
 
 
-def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
+def _save(context: Context, draft: Draft, note: str | None) -> PostedAction:
     """
     Store *draft*; in an installation without small apps, with its first one.
 
@@ -215,7 +215,7 @@ def _save(context: Context, draft: Draft, note: str | None) -> OneOutcome:
         return post_text(connection, app, text, terms=terms)
 
 
-def _go_on(context: Context, outcome: OneOutcome, *, is_run: bool) -> Response:
+def _go_on(context: Context, outcome: PostedAction, *, is_run: bool) -> Response:
     """Lead to the action that was saved, or to its run."""
     posted = outcome.judge()
     told = f"{posted.name!r} is saved as revision {posted.revision}."

@@ -12,7 +12,7 @@ from urllib.parse import quote
 import sqlalchemy as sa
 from starlette.responses import Response
 
-from actions.posting.edit import OneOutcome, Terms, post_text
+from actions.posting.edit import PostedAction, Terms, post_text
 from actions.small_apps.apply import ApplyTerms, apply_small_app
 from models.database.engine import read_clock
 from models.door.app_documents import read_small_app
@@ -121,7 +121,7 @@ _DOCUMENTS = Path(__file__).with_name("first_action.json")
 
 def post_first_action(
     connection: sa.Connection, email: str, *, zone: str, terms: Terms
-) -> OneOutcome:
+) -> PostedAction:
     """
     Make the small app APP and post an action in it that mails *email*.
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 import sqlalchemy as sa
 
-from actions.posting.apply import AppliedActions, Document, FileChange, apply_actions
+from actions.posting.apply import AppliedFolder, Document, FileChange, apply_actions
 from actions.posting.post import Posting
 from models.database.tables import scheduled_actions
 from models.door.documents import read_action_object
@@ -31,7 +31,7 @@ def make_documents(*names: str) -> list[Document]:
 
 def apply_names(
     engine: sa.Engine, *names: str, may_prune: frozenset[str] | None = None
-) -> AppliedActions:
+) -> AppliedFolder:
     """Make the actions of the app those of *names*."""
     return write_by(
         engine,
@@ -47,7 +47,7 @@ def test_two_at_once_are_one_after_the_other(engine: sa.Engine) -> None:
     """Whoever comes second finds what the first has left; nobody meets a conflict."""
     post(engine, name="old")
     barrier = threading.Barrier(4)
-    found: list[AppliedActions] = []
+    found: list[AppliedFolder] = []
 
     def run() -> None:
         barrier.wait()

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from actions.pausing.pause_and_resume import pause_action
 from actions.posting.edit import (
-    OneOutcome,
+    PostedAction,
     Terms,
     patch_text,
     post_all_with_outcomes,
@@ -47,7 +47,7 @@ def replace(
     app: str | None = None,
     expected: int | None = None,
     **document: Any,
-) -> OneOutcome:
+) -> PostedAction:
     return write_by(
         engine,
         replace_text,
@@ -59,7 +59,7 @@ def replace(
 
 def patch(
     engine: sa.Engine, uid: str, given: Any, *, expected: int | None = None
-) -> OneOutcome:
+) -> PostedAction:
     return write_by(
         engine,
         patch_text,

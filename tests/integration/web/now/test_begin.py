@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from actions.posting.edit import OneOutcome, Terms
+from actions.posting.edit import PostedAction, Terms
 from models.database.engine import reading
 from models.errors import InvalidDocumentError, StaleError
 from overview.apps.small_apps import fetch_detailed_app
@@ -20,7 +20,9 @@ from web.now.fetch_running import fetch_coming
 ME = "ada@example.com"
 
 
-def begin(engine: sa.Engine, email: str = ME, zone: str = "Europe/Paris") -> OneOutcome:
+def begin(
+    engine: sa.Engine, email: str = ME, zone: str = "Europe/Paris"
+) -> PostedAction:
     return write_by(engine, post_first_action, email, zone=zone, terms=Terms(by="ada"))
 
 
