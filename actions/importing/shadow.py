@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 from actions.importing.origins.imported import clean_name
 from actions.occurrences import Schedule
 from actions.when.interval import IntervalRule
+from actions.when.searching import find_each
 from models.errors import UsageError
 from models.units import format_age
 
@@ -203,7 +204,8 @@ def _compare(
     step = _find_step(action.schedule)
     if step is None:
         schedule = replace(action.schedule, starts_at=None)
-        due = _list_due(schedule, log.since - late, log.until)
+        end = log.until + timedelta.resolution
+        due = find_each(schedule, log.since - late, end)
         missing, left = _match([at for at in due if at < ours], sent, late)
         # At its ends, the log may lack a run: it was sent before, or is sent later.
         first, last = log.since + _EARLY, log.until - late
@@ -266,15 +268,6 @@ def _match_steps(
     return agreed, differences
 
 
-def _list_due(
-    schedule: Schedule, since: datetime, until: datetime
-) -> Iterator[datetime]:
-    at = schedule.next_from(since)
-    while at is not None and at <= until:
-        yield at
-        at = schedule.next_from(at + _SECOND)
-
-
 def _find_gap(
     schedule: Schedule, sent: Sequence[datetime], now: datetime, at_least: timedelta
 ) -> Gap | None:
@@ -295,7 +288,7 @@ def _list_next(
     step = _find_step(schedule)
     if step is None:
         schedule = replace(schedule, starts_at=None)
-        yield from _list_due(schedule, now + _SECOND, _END_OF_TIME)
+        yield from find_each(schedule, now + _SECOND, _END_OF_TIME)
         return
     last = sent[-1].replace(microsecond=0)
     for number in count((now - last) // step + 1):

@@ -12,11 +12,7 @@ from pydantic import JsonValue
 
 from actions.importing.origins.celery_schedules import BOTH_DAYS
 from actions.importing.origins.clock_times import (
-    EVERY_DAY,
-    EVERY_HOUR,
-    EVERY_MINUTE,
-    EVERY_MONTH,
-    EVERY_WEEKDAY,
+    EVERY,
     WEEKDAY_NAMES,
     ClockFields,
     Dialect,
@@ -42,13 +38,13 @@ _OTHER_CLOCK = (
 #: The numbers of each field; an ISO year has up to 53 weeks. Monday is 0.
 _FIELDS = {
     "year": frozenset(range(1970, 10_000)),
-    "month": EVERY_MONTH,
-    "day": EVERY_DAY,
+    "month": EVERY.months,
+    "day": EVERY.days,
     "week": frozenset(range(1, 54)),
-    "day_of_week": EVERY_WEEKDAY,
-    "hour": EVERY_HOUR,
-    "minute": EVERY_MINUTE,
-    "second": EVERY_MINUTE,
+    "day_of_week": EVERY.weekdays,
+    "hour": EVERY.hours,
+    "minute": EVERY.minutes,
+    "second": EVERY.minutes,
 }
 
 #: Of numbers; the others name days of the month.
@@ -76,13 +72,12 @@ def get_title(name: str, state: _State) -> str:
 def _read_trigger(draft: ActionDraft, trigger: Any) -> None:
     if not isinstance(trigger, Stored):
         refuse("Its trigger could not be read. Write the action by hand.")
-    draft.rule = trigger.kind.rpartition(":")[2]
     draft.set_rules(_find_rules(draft, trigger))
 
 
 def _find_rules(draft: ActionDraft, trigger: Stored) -> _Rules:
     """Return the rules of *trigger*; its bounds and jitter go into *draft*."""
-    kind = trigger.kind.rpartition(":")[2]
+    draft.rule = kind = trigger.kind.rpartition(":")[2]
     if kind == "AndTrigger":
         refuse(
             "An action is due when any of its rules is, not when all are. Write what"
@@ -133,7 +128,7 @@ def _read_interval(draft: ActionDraft, state: _State) -> _Rules:
 def _read_calendar_interval(draft: ActionDraft, state: _State) -> _Rules:
     years, months, weeks, days = state["interval"]
     zone = _name_zone(state["timezone"])
-    units = ((years, "Y"), (months, "M"), (weeks, "W"), (days, "D"))
+    units = zip(state["interval"], "YMWD", strict=True)
     every = "P" + "".join(f"{count}{unit}" for count, unit in units if count)
     start, at = state["start_date"], time(*state["time"])
     draft.rule = f"every {every}, {at}, from {start}"
@@ -186,7 +181,7 @@ def _read_cron(draft: ActionDraft, state: _State) -> _Rules:
             ' step from a day on: {"every": "P2W", "anchor": ...}.'
         )
     found = _make_rules(clock, texts["day"], zone)
-    has_both = clock.weekdays != EVERY_WEEKDAY and clock.days != EVERY_DAY
+    has_both = clock.weekdays != EVERY.weekdays and clock.days != EVERY.days
     if has_both and any("calendar" in rule for rule in found):
         draft.differences.append(BOTH_DAYS)
     return [*found]
@@ -226,21 +221,18 @@ def _make_rules(
         for place, _, day in (each.partition(" ") for each in days)
         if WEEKDAY_NAMES.get(day) in clock.weekdays
     ]
-    found: list[dict[str, JsonValue]] = []
-    if clock.days:
-        found.append(clock.make_rule(zone))
+    found = [clock.make_rule(zone)] if clock.days else []
     if (counted or is_last) and (clock.second or clock.years is not None):
         refuse(
             "Counted days with a second or single years are no rule of ours."
             " Leave out the second, or set start and end dates."
         )
-    if is_last and clock.weekdays != EVERY_WEEKDAY:
+    if is_last and clock.weekdays != EVERY.weekdays:
         found.append({"calendar": clock.spell_calendar("~01"), **zoned})
     elif is_last:
         found.append({"cron_rule": clock.spell_cron("L", "*"), **zoned})
     if counted:
-        text = clock.spell_cron("*", ",".join(counted))
-        found.append({"cron_rule": text, **zoned})
+        found.append({"cron_rule": clock.spell_cron("*", ",".join(counted)), **zoned})
     if not found:
         refuse("No day matches all of its fields, so it never runs.")
     return found
@@ -302,11 +294,9 @@ def _read_next_run(draft: ActionDraft, value: Any) -> None:
 def _read_grace(draft: ActionDraft, seconds: Any) -> None:
     """Make up for what may be late there; None: however late."""
     runs = "latest" if draft.fields.get("coalesce", True) else "all"
-    if seconds is None:
-        draft.document["catch_up"] = {"runs": runs}
-    elif seconds > LOOKBACK.total_seconds():
-        within = write_elapsed(int(seconds))
-        draft.document["catch_up"] = {"runs": runs, "within": within}
+    if seconds is None or seconds > LOOKBACK.total_seconds():
+        within = {} if seconds is None else {"within": write_elapsed(int(seconds))}
+        draft.document["catch_up"] = {"runs": runs, **within}
 
 
 def _read_instances(draft: ActionDraft, most: Any) -> None:

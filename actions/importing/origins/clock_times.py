@@ -22,16 +22,6 @@ from models.expressions.cron import CronExpression
 from models.expressions.cron_fields import FIELDS
 from models.fields.field_types import WEEKDAYS
 
-EVERY_MINUTE = frozenset(range(60))
-EVERY_HOUR = frozenset(range(24))
-EVERY_DAY = frozenset(range(1, 32))
-EVERY_MONTH = frozenset(range(1, 13))
-#: Sunday is 0, as in cron.
-EVERY_WEEKDAY = frozenset(range(7))
-
-#: Of the five fields of cron, in their order.
-_EVERY = (EVERY_MINUTE, EVERY_HOUR, EVERY_DAY, EVERY_MONTH, EVERY_WEEKDAY)
-
 #: As they are written in fields; Sunday is 0, January is 1.
 MONTH_NAMES, WEEKDAY_NAMES = (
     {name.lower(): number for number, name in enumerate(each.names, each.named_from)}
@@ -74,8 +64,9 @@ class Dialect:
         Raises:
             CannotBeError: If the origin cannot read them either.
         """
+        every = EVERY.minutes, EVERY.hours, EVERY.days, EVERY.months, EVERY.weekdays
         minutes, hours, days, months, weekdays = map(
-            self.read, words, _EVERY, self.names
+            self.read, words, every, self.names
         )
         return ClockFields(minutes, hours, days, months, weekdays)
 
@@ -134,11 +125,11 @@ class ClockFields:
         years: None: every year.
     """
 
-    minutes: frozenset[int] = EVERY_MINUTE
-    hours: frozenset[int] = EVERY_HOUR
-    days: frozenset[int] = EVERY_DAY
-    months: frozenset[int] = EVERY_MONTH
-    weekdays: frozenset[int] = EVERY_WEEKDAY
+    minutes: frozenset[int] = frozenset(range(60))
+    hours: frozenset[int] = frozenset(range(24))
+    days: frozenset[int] = frozenset(range(1, 32))
+    months: frozenset[int] = frozenset(range(1, 13))
+    weekdays: frozenset[int] = frozenset(range(7))
     either: bool = False
     written: str | None = None
     second: int = 0
@@ -155,8 +146,8 @@ class ClockFields:
             # A step with a star is a star to cron: then both day fields must match.
             spelled = [
                 self.spell_cron(
-                    spell(self.days, EVERY_DAY, steps_of=star),
-                    spell(self.weekdays, EVERY_WEEKDAY, steps_of=star),
+                    spell(self.days, EVERY.days, steps_of=star),
+                    spell(self.weekdays, EVERY.weekdays, steps_of=star),
                 )
                 for star in ("*", "{}-{}")
             ]
@@ -165,13 +156,13 @@ class ClockFields:
                     return {"cron_rule": text, "timezone": timezone}
         if self.either:
             refuse("No rule means these days. Write two actions, one for each field.")
-        text = self.spell_calendar(f"-{_pad(self.days, EVERY_DAY)}")
+        text = self.spell_calendar(f"-{_pad(self.days, EVERY.days)}")
         return {"calendar": text, "timezone": timezone}
 
     def spell_cron(self, day: str, weekday: str) -> str:
         """Return its times and months as a cron rule with these two day fields."""
-        minute = spell(self.minutes, EVERY_MINUTE)
-        hour, month = spell(self.hours, EVERY_HOUR), spell(self.months, EVERY_MONTH)
+        minute = spell(self.minutes, EVERY.minutes)
+        hour, month = spell(self.hours, EVERY.hours), spell(self.months, EVERY.months)
         return f"{minute} {hour} {day} {month} {weekday}"
 
     def spell_calendar(self, day: str) -> str:
@@ -179,11 +170,11 @@ class ClockFields:
         weekdays = ",".join(
             name
             for number, name in enumerate(WEEKDAYS, 1)
-            if number % 7 in self.weekdays and self.weekdays != EVERY_WEEKDAY
+            if number % 7 in self.weekdays and self.weekdays != EVERY.weekdays
         )
         years = "*" if self.years is None else ",".join(map(str, sorted(self.years)))
-        date = f"{years}-{_pad(self.months, EVERY_MONTH)}{day}"
-        time = f"{_pad(self.hours, EVERY_HOUR)}:{_pad(self.minutes, EVERY_MINUTE)}"
+        date = f"{years}-{_pad(self.months, EVERY.months)}{day}"
+        time = f"{_pad(self.hours, EVERY.hours)}:{_pad(self.minutes, EVERY.minutes)}"
         time += f":{self.second:02}" if self.second else ""
         return f"{weekdays} {date} {time}".lstrip()
 
@@ -201,13 +192,16 @@ class ClockFields:
 
     def _mask(self, length: int, first_weekday: int) -> int:
         """Return the days of a month of this shape, day n as bit n."""
-        mask = 0
-        for day in range(1, length + 1):
-            by_day = day in self.days
-            by_weekday = (first_weekday + day) % 7 in self.weekdays
-            if by_day or by_weekday if self.either else by_day and by_weekday:
-                mask |= 1 << day
-        return mask
+        match = any if self.either else all
+        return sum(
+            1 << day
+            for day in range(1, length + 1)
+            if match((day in self.days, (first_weekday + day) % 7 in self.weekdays))
+        )
+
+
+#: All times of all days.
+EVERY = ClockFields()
 
 
 def spell(values: Iterable[int], every: frozenset[int], *, steps_of: str = "*") -> str:
@@ -219,7 +213,7 @@ def spell(values: Iterable[int], every: frozenset[int], *, steps_of: str = "*") 
         every: What a star means.
         steps_of: What is before the "/" of a step, with room for both bounds.
 
-    >>> spell({0, 15, 30, 45}, EVERY_MINUTE), spell({1, 2, 3, 7}, EVERY_DAY)
+    >>> spell({0, 15, 30, 45}, EVERY.minutes), spell({1, 2, 3, 7}, EVERY.days)
     ('*/15', '1-3,7')
     """
     numbers, low = sorted(values), min(every)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from actions.importing.origins.imported import ActionDraft, Entry, Table, refuse
@@ -51,7 +51,7 @@ def read_crontab(
         has_user: Whether a user is between rule and command, as in /etc/crontab. None:
             it is found out, and each line says so if that was in doubt.
     """
-    lines = list(_read_lines(text))
+    lines, settings = _read_lines(text)
     doubt = ""
     if has_user is None:
         has_user, doubt = _find_users([str(line["command"]) for line in lines])
@@ -70,30 +70,39 @@ def read_crontab(
         if has_user
         else "Read as the crontab of one user; if its lines have a user: --system."
     )
-    return found, [reading, *_explain_settings(text)]
+    return found, [reading, *_explain_settings(settings)]
 
 
-def _read_lines(text: str) -> Iterator[dict[str, Any]]:
-    settings: dict[str, str] = {}
+def _read_lines(text: str) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
+    """Return the lines that run something, and on which lines what else is set."""
+    holds: dict[str, str] = {}
+    others: dict[str, list[str]] = {}
+    found = []
     for number, line in enumerate(text.splitlines(), 1):
         stripped = line.strip()
         if not stripped or stripped.startswith("#"):
             continue
         setting = _SETTING.fullmatch(line)
         if setting is not None:
-            settings[setting[1].strip("\"'")] = setting[2].strip().strip("\"'")
+            name, value = (each.strip().strip("\"'") for each in setting.groups())
+            holds[name] = value
+            if name not in {_ZONE, _SPREAD}:
+                others.setdefault(name, []).append(str(number))
             continue
         count = 1 if stripped.startswith("@") else 5
         if re.match(r"@every\s", stripped):  # no rule of cron, and of two words
             count = 2
         words = stripped.split(maxsplit=count)
-        yield {
-            "number": number,
-            "rule": " ".join(words[:count]),
-            "command": "".join(words[count:]).strip(),
-            "timezone": settings.get(_ZONE),
-            "spread": settings.get(_SPREAD),
-        }
+        found.append(
+            {
+                "number": number,
+                "rule": " ".join(words[:count]),
+                "command": "".join(words[count:]).strip(),
+                "timezone": holds.get(_ZONE),
+                "spread": holds.get(_SPREAD),
+            }
+        )
+    return found, others
 
 
 def _find_users(commands: Sequence[str]) -> tuple[bool, str]:
@@ -120,24 +129,15 @@ def _find_users(commands: Sequence[str]) -> tuple[bool, str]:
     return False, ""
 
 
-def _explain_settings(text: str) -> list[str]:
+def _explain_settings(settings: Mapping[str, Sequence[str]]) -> list[str]:
     """Return what becomes of the settings of a crontab that are not about time."""
-    told: dict[str, list[str]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        setting = _SETTING.fullmatch(line)
-        name = "" if setting is None else setting[1].strip("\"'")
-        if name not in {"", _ZONE, _SPREAD}:
-            told.setdefault(name, []).append(str(number))
-    if not told:
+    if not settings:
         return []
     named = ", ".join(
-        f"{name} (line {', '.join(numbers)})" for name, numbers in told.items()
+        f"{name} (line {', '.join(numbers)})" for name, numbers in settings.items()
     )
-    said = (
-        f"{named}: values are not copied. Set where the task runs what it needs;"
-        " notices tell of what fails, and TZ moves no rule."
-    )
-    return [said]
+    said = "values are not copied. Set where the task runs what it needs; notices tell"
+    return [f"{named}: {said} of what fails, and TZ moves no rule."]
 
 
 def _read_rule(draft: ActionDraft, rule: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
@@ -26,11 +27,7 @@ from actions.importing.origins.celery_schedules import (
     refuse_unknown,
 )
 from actions.importing.origins.clock_times import (
-    EVERY_DAY,
-    EVERY_HOUR,
-    EVERY_MINUTE,
-    EVERY_MONTH,
-    EVERY_WEEKDAY,
+    EVERY,
     ClockFields,
     name_counted_day,
     name_offset,
@@ -158,25 +155,17 @@ def add_recurrence(draft: ActionDraft, rule: Recurrence) -> None:
         end = rule.until.replace(microsecond=0) + _SECOND
         bounds["ends_at"] = end.isoformat()
     for rules in _propose(rule):
-        if _find_ours({**bounds, "when": rules}, now, len(expected)) == expected:
-            draft.document.update(bounds)
-            draft.set_rules(rules)
-            return
+        with suppress(InvalidDocumentError):  # the next one may be taken
+            schedule = read_schedule({**bounds, "when": rules}, now)
+            found = find_occurrences(schedule, now, _LATEST, limit=len(expected))
+            if found == expected:
+                draft.document.update(bounds)
+                draft.set_rules(rules)
+                return
     if len(expected) > MOST_RULES:
         refuse(f"No rule of ours is due exactly as {rule}. {_HINT}")
     # what is left of it is few enough to be named
     draft.set_rules([{"due_date": each.isoformat()} for each in expected])
-
-
-def _find_ours(
-    document: Mapping[str, Any], now: datetime, count: int
-) -> list[datetime]:
-    """Return the first occurrences of *document*; empty if the door refuses it."""
-    try:
-        schedule = read_schedule(document, now)
-    except InvalidDocumentError:
-        return []
-    return find_occurrences(schedule, now, _LATEST, limit=count)
 
 
 def _propose(rule: Recurrence) -> Iterator[list[JsonValue]]:
@@ -220,17 +209,17 @@ def _make_clocks(rule: Recurrence) -> list[ClockFields]:
         reached = _step(number, step, every) if freq >= unit else {number}
         return frozenset(by.get(name, reached))
 
-    months, years = frozenset(by.get("bymonth", EVERY_MONTH)), None
+    months, years = frozenset(by.get("bymonth", EVERY.months)), None
     if freq == _MONTHLY:
-        months &= _step(start.month, rule.interval, EVERY_MONTH)
+        months &= _step(start.month, rule.interval, EVERY.months)
     if freq == _YEARLY and rule.interval > 1:
         years = frozenset(range(start.year, 2200, rule.interval))
     clock = ClockFields(
-        read("byminute", _MINUTELY, start.minute, EVERY_MINUTE),
-        read("byhour", _HOURLY, start.hour, EVERY_HOUR),
-        frozenset(by.get("bymonthday", EVERY_DAY)),
+        read("byminute", _MINUTELY, start.minute, EVERY.minutes),
+        read("byhour", _HOURLY, start.hour, EVERY.hours),
+        frozenset(by.get("bymonthday", EVERY.days)),
         months,
-        _read_weekdays(by.get("byweekday", ())) or EVERY_WEEKDAY,
+        _read_weekdays(by.get("byweekday", ())) or EVERY.weekdays,
         years=years,
     )
     seconds = by.get("bysecond", (start.second,))

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import io
 import pickle
-import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -106,14 +105,10 @@ def _make_engine(url: str) -> sa.Engine:
         raise UsageError(
             f"there is no file {name!r}. Write sqlite:////path/to/file (four slashes)."
         )
-    place = f"file:{quote(str(Path(name).absolute()))}?mode=ro"
-    seconds = TIMEOUT.total_seconds()
+    place = f"file:{quote(str(Path(name).absolute()))}"
     return sa.create_engine(
-        "sqlite://",
-        creator=lambda: sqlite3.connect(
-            place, uri=True, timeout=seconds, check_same_thread=False
-        ),
-        poolclass=sa.pool.NullPool,
+        f"sqlite:///{place}?mode=ro&uri=true",
+        connect_args={"timeout": TIMEOUT.total_seconds()},
     )
 
 
