@@ -119,14 +119,9 @@ def adopt_part(
         return False
     query: sa.Select[Any] = (
         sa.select(
-            *(
-                _action.uid,
-                _action.revision,
-                _action.timing,
-                _action.event,
-                _action.zone,
-            ),
-            *(_action.effective_from, _action.next_due_at, _action.quarantined_at),
+            *(_action.uid, _action.revision, _action.timing, _action.event),
+            *(_action.zone, _action.effective_from),
+            *(_action.next_due_at, _action.quarantined_at),
         )
         .where(_action.uid > progress.adopted_until, _action.deleted_at.is_(None))
         .order_by(_action.uid)
@@ -137,16 +132,10 @@ def adopt_part(
     if len(rows) == at_most:
         _write_progress(connection, adopted_until=rows[-1].uid)
         return True
+    update = sa.update(zones).values(version=version("tzdata"), recorded_at=db_now())
     for name in sorted(changed.names):
-        connection.execute(
-            sa.update(zones)
-            .where(zones.c.name == name)
-            .values(
-                data=read_zone_data(name),
-                version=version("tzdata"),
-                recorded_at=db_now(),
-            )
-        )
+        of_zone = update.where(zones.c.name == name)
+        connection.execute(of_zone.values(data=read_zone_data(name)))
     _write_progress(connection, adopting=None, adopting_after=None, adopted_until=None)
     return False
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -48,19 +47,14 @@ def recompute_due(
     Returns:
         The greatest uid of those that were looked at; None if there are no more.
     """
-    found: sa.Result[Any] = connection.execute(
+    is_later = sa.or_(_action.next_due_at.is_(None), _action.next_due_at > now)
+    is_of_time = _action.active, _action.timing.is_not(None), is_later
+    rows = connection.execute(
         sa.select(_action.uid, _action.revision, _action.timing, _action.effective_from)
-        .where(
-            _action.uid > after,
-            _action.deleted_at.is_(None),
-            _action.active,
-            _action.timing.is_not(None),
-            sa.or_(_action.next_due_at.is_(None), _action.next_due_at > now),
-        )
+        .where(_action.uid > after, _action.deleted_at.is_(None), *is_of_time)
         .order_by(_action.uid)
         .limit(at_most)
-    )
-    rows = found.all()
+    ).all()
     decisions = []
     for row in rows:
         schedule = read_timing(row.timing)

@@ -324,14 +324,8 @@ def quarantine(
     ).one_or_none()
     if locked is None:
         return False
-    change_action(
-        connection,
-        action.uid,
-        Change.QUARANTINED,
-        by=SCHEDULER,
-        quarantined_at=now,
-        quarantine_reason=reason,
-    )
+    why: dict[str, Any] = {"quarantined_at": now, "quarantine_reason": reason}
+    change_action(connection, action.uid, Change.QUARANTINED, by=SCHEDULER, **why)
     return True
 
 
@@ -378,15 +372,9 @@ def _candidates_statement(dialect: str) -> sa.Executable:
 @cache
 def _next_event_statement(dialect: str) -> sa.Executable:
     wanted = json_rows(dialect, _WANTED, "wanted")
-    first = (
-        sa.select(sa.func.min(events.c.at))
-        .where(
-            events.c.app == wanted.c.app,
-            events.c.name == wanted.c.event,
-            events.c.at > wanted.c.at_until,
-        )
-        .scalar_subquery()
-    )
+    asked = events.c.app == wanted.c.app, events.c.name == wanted.c.event
+    later = sa.select(sa.func.min(events.c.at)).where(*asked)
+    first = later.where(events.c.at > wanted.c.at_until).scalar_subquery()
     return sa.select(wanted.c.number, sa.type_coerce(first, UtcDateTime))
 
 
@@ -414,12 +402,8 @@ def fetch_events(
         window = event_window(delay, load_zone(action.zone), since, now)
         key = (action.app, action.event, *window, since)
         number_of[action.uid] = numbers.setdefault(key, len(numbers))
-    wanted = make_rows_json(
-        [
-            dict(zip(_WANTED, (number, *key), strict=True))
-            for key, number in numbers.items()
-        ]
-    )
+    rows = [dict(zip(_WANTED, (n, *key), strict=True)) for key, n in numbers.items()]
+    wanted = make_rows_json(rows)
     dialect = connection.dialect.name
     candidates: list[list[EventCandidate]] = [[] for _ in numbers]
     found = connection.execute(_candidates_statement(dialect), {"wanted": wanted})

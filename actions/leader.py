@@ -159,14 +159,9 @@ class Leader:
         asked_at = self._monotonic()
         with writing(self._engine) as connection:
             ensure_lease(connection)
-            self._fence = connection.execute(
-                _take_statement(self._ttl),
-                {
-                    "token": self._token,
-                    "host": socket.gethostname(),
-                    "process": os.getpid(),
-                },
-            ).scalar_one_or_none()
+            ours = {"token": self._token, "host": socket.gethostname()}
+            take = _take_statement(self._ttl), {**ours, "process": os.getpid()}
+            self._fence = connection.execute(*take).scalar_one_or_none()
             if self._fence is not None:
                 # In the same transaction, so that every fence has its leadership.
                 connection.execute(_remember_statement(), {"led_fence": self._fence})

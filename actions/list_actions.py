@@ -53,12 +53,8 @@ _BY_NAME = {"app": str, "name": str, "uid": str}
 _BY_NEXT = {"next_due_at": datetime, "app": str, "uid": str}
 
 #: What an action is looked into for, beside its name and uid.
-_LOOKED_INTO = (
-    _action.queue,
-    _action.event,
-    _action.delay,
-    _action.timing,
-    _action.follows,
+_LOOKED_INTO = tuple(
+    _action[name] for name in ("queue", "event", "delay", "timing", "follows")
 )
 
 
@@ -135,13 +131,8 @@ def _look_at_each(
     """
     place = sa.func.row_number().over(order_by=key).label("place")
     columns = dict.fromkeys((*key, _action.name, _action.uid, *_LOOKED_INTO))
-    seen = (
-        sa.select(*columns, place)
-        .where(*where)
-        .order_by(*key)
-        .limit(looked_at)
-        .subquery("seen")
-    )
+    first = sa.select(*columns, place).where(*where).order_by(*key).limit(looked_at)
+    seen = first.subquery("seen")
     fits = sa.and_(*_match_slowly(wanted, seen.c))
     sorted_by = [seen.c[each.name] for each in key]
     rows = connection.execute(
@@ -168,13 +159,10 @@ def fetch_schedules(
     rows = connection.execute(
         sa.select(_action.uid, *parts).where(is_one_of(connection, uids))
     )
+    pairs = {uid: zip(WHEN_KEYS, parts, strict=True) for uid, *parts in rows}
     return {
-        uid: {
-            key: part
-            for key, part in zip(WHEN_KEYS, parts, strict=True)
-            if part is not None
-        }
-        for uid, *parts in rows
+        uid: {key: part for key, part in given if part is not None}
+        for uid, given in pairs.items()
     }
 
 
@@ -229,15 +217,9 @@ def _match_trouble(
             if trouble in {Trouble.ANY, state}
         )
     if trouble in {Trouble.QUARANTINED, Trouble.ANY}:
-        query = (
-            sa.select(_action.uid)
-            .where(
-                *_match_state(ActionState.QUARANTINED), *belongs_to(app, _action.app)
-            )
-            .order_by(_action.app, _action.name)
-            .limit(TROUBLES_LOOKED_AT)
-        )
-        chosen.update(connection.execute(query).scalars())
+        bad = *_match_state(ActionState.QUARANTINED), *belongs_to(app, _action.app)
+        query = sa.select(_action.uid).where(*bad).order_by(_action.app, _action.name)
+        chosen.update(connection.scalars(query.limit(TROUBLES_LOOKED_AT)))
     return is_one_of(connection, chosen)
 
 
@@ -311,19 +293,12 @@ def fetch_troubled(
     found = sa.select(kept.action_uid, kept.occurrence, kept.state).where(
         TROUBLED.of(), *belongs_to(app)
     )
-    recent = (
-        found.order_by(kept.finished_at.desc()).limit(TROUBLES_LOOKED_AT)
-    ).subquery("recent")
+    few = found.order_by(kept.finished_at.desc()).limit(TROUBLES_LOOKED_AT)
+    recent = few.subquery("recent")
     # An action that fails each time is asked about once.
-    newest = (
-        sa.select(
-            recent.c.action_uid,
-            recent.c.state,
-            sa.func.max(recent.c.occurrence).label("occurrence"),
-        )
-        .group_by(recent.c.action_uid, recent.c.state)
-        .subquery("newest")
-    )
+    of_state = recent.c.action_uid, recent.c.state
+    last = sa.func.max(recent.c.occurrence).label("occurrence")
+    newest = sa.select(*of_state, last).group_by(*of_state).subquery("newest")
     later = operations.alias("later")
     latest = (
         sa.select(later.c.occurrence)

@@ -127,16 +127,12 @@ def get_action(
 def _describe_missing(connection: sa.Connection, given: str, app: str | None) -> str:
     """Say that there is no action *given*, and which was probably meant."""
     # Most typos are in the middle, so what begins alike is compared first.
-    begins_alike = sa.or_(
-        *(
-            each.istartswith(given[:1], autoescape=True)
-            for each in (_action.uid, _action.name)
-        )
-    )
+    called = _action.uid, _action.name
+    alike = (each.istartswith(given[:1], autoescape=True) for each in called)
     query = (
         sa.select(_action.name, _action.uid)
         .where(_action.deleted_at.is_(None), *belongs_to(app, _action.app))
-        .order_by(sa.case((begins_alike, 0), else_=1), _action.uid)
+        .order_by(sa.case((sa.or_(*alike), 0), else_=1), _action.uid)
         .limit(_COMPARED)
     )
     known = [each for row in connection.execute(query) for each in row]

@@ -194,28 +194,17 @@ class Watch:
 
 def fetch_watch(connection: sa.Connection) -> Watch:
     """Return which apps asked for notices, and when the last look was."""
+    app, until = small_apps.c, leases.c.noticed_until
+    asked = sa.and_(app.notices.is_not(None), app.deleted_at.is_(None))
     rows = connection.execute(
-        sa.select(
-            db_now(),
-            leases.c.noticed_until,
-            small_apps.c.uid,
-            small_apps.c.timezone,
-            small_apps.c.notices,
-        )
-        .select_from(
-            leases.outerjoin(
-                small_apps,
-                sa.and_(
-                    small_apps.c.notices.is_not(None), small_apps.c.deleted_at.is_(None)
-                ),
-            )
-        )
+        sa.select(db_now(), until, app.uid, app.timezone, app.notices)
+        .select_from(leases.outerjoin(small_apps, asked))
         .where(leases.c.name == LEASE_NAME)
-        .order_by(small_apps.c.uid)
+        .order_by(app.uid)
     ).all()
-    now, until, *_ = rows[0]  # the leader's lease has a row
+    now, noticed_until, *_ = rows[0]  # the leader's lease has a row
     apps = [(uid, zone, found) for _, _, uid, zone, found in rows if uid is not None]
-    return Watch(now.astimezone(UTC), until, apps)
+    return Watch(now.astimezone(UTC), noticed_until, apps)
 
 
 def record_watch(connection: sa.Connection, until: datetime | None) -> None:

@@ -54,11 +54,8 @@ def fetch_actions(
     query = sa.select(scheduled_actions).where(*belongs_to(app, _action.app))
     if not deleted:
         query = query.where(_action.deleted_at.is_(None))
-    return list(
-        connection.execute(
-            query.order_by(_action.next_due_at.nulls_last(), _action.app, _action.name)
-        )
-    )
+    order = _action.next_due_at.nulls_last(), _action.app, _action.name
+    return list(connection.execute(query.order_by(*order)))
 
 
 def fetch_rows(
@@ -115,13 +112,9 @@ def fetch_left_behind(
     rows = connection.execute(
         sa.select(_action.app, _action.name, former.c.name)
         .join(former, former.c.uid == _action.follows)
-        .where(
-            _action.follows.is_not(None),
-            _action.deleted_at.is_(None),
-            _action.active,
-            former.c.deleted_at.is_not(None),
-            *belongs_to(app, _action.app),
-        )
+        .where(_action.follows.is_not(None), former.c.deleted_at.is_not(None))
+        .where(_action.deleted_at.is_(None), _action.active)
+        .where(*belongs_to(app, _action.app))
         .order_by(_action.app, _action.name)
         .limit(limit)
     )
@@ -252,11 +245,8 @@ def fetch_quarantined(
     """Return the actions (of *app*) that the tick leaves out as unreadable."""
     rows = connection.execute(
         sa.select(*(_action[each.name] for each in fields(Quarantined)))
-        .where(
-            _action.quarantined_at.is_not(None),
-            _action.deleted_at.is_(None),
-            *belongs_to(app, _action.app),
-        )
+        .where(_action.quarantined_at.is_not(None), _action.deleted_at.is_(None))
+        .where(*belongs_to(app, _action.app))
         .order_by(_action.quarantined_at)
     )
     return [Quarantined(*row) for row in rows]
@@ -392,20 +382,13 @@ def fetch_task_queues(connection: sa.Connection) -> list[TaskQueue]:
     name = task["name"].as_string()
     rows = connection.execute(
         sa.select(
-            place[0].label("connection"),
-            place[1].label("queue"),
-            name.label("name"),
-            sa.func.count().label("actions"),
+            *(place[0].label("connection"), place[1].label("queue")),
+            *(name.label("name"), sa.func.count().label("actions")),
             sa.func.min(kept.name).label("example"),
         )
-        .where(
-            kept.active,
-            kept.deleted_at.is_(None),
-            kept.paused_at.is_(None),
-            name.is_not(None),
-            # which queues an exchange leads to, its broker knows
-            task["exchange"].as_string().is_(None),
-        )
+        .where(kept.active, kept.deleted_at.is_(None), kept.paused_at.is_(None))
+        # which queues an exchange leads to, its broker knows
+        .where(name.is_not(None), task["exchange"].as_string().is_(None))
         .group_by(*place, name)
         .order_by(name)
     )

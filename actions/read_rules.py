@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
+from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from actions.occurrences import Due, Schedule, find_due, parse_timing, read_timing
+from actions.occurrences import Due, Schedule, parse_timing, read_timing, walk_due
 from actions.read_actions import WITHOUT_DOCUMENT, fetch_rows, get_action_state
 from models.database.lists import belongs_to
 from models.database.tables import (
@@ -28,9 +29,6 @@ from models.fields.delay import Delay
 from models.fields.zone import load_zone
 from models.json_form import ASIDE
 from models.revision import ActionState
-
-#: Later than any occurrence.
-_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 _action = scheduled_actions.c
 
@@ -98,14 +96,8 @@ def find_next_due(row: sa.Row[Any], *, count: int) -> list[Due]:
     schedule = None if is_out else read_timing(row.timing)
     if schedule is None or start is None:
         return []
-    return find_due(
-        schedule,
-        row.uid,
-        start=start,
-        now=_END_OF_TIME,
-        limit=count,
-        effective_from=effective_from,
-    )
+    dues = walk_due(schedule, row.uid, start=start, effective_from=effective_from)
+    return list(islice(dues, count))
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,14 +170,10 @@ def fetch_zones(connection: sa.Connection, keys: Collection[tuple[str, int]]) ->
     if not keys:
         return Zones({})
     kept = scheduled_action_revisions.c
+    of_action = scheduled_actions, _action.uid == kept.uid
     rows = connection.execute(
-        sa.select(kept.uid, kept.revision, kept.timing, scheduled_actions.c.zone)
-        .join_from(
-            scheduled_action_revisions,
-            scheduled_actions,
-            scheduled_actions.c.uid == kept.uid,
-            isouter=True,
-        )
+        sa.select(kept.uid, kept.revision, kept.timing, _action.zone)
+        .join_from(scheduled_action_revisions, *of_action, isouter=True)
         .where(sa.tuple_(kept.uid, kept.revision).in_(sorted(keys)))
     )
     return Zones({(row.uid, row.revision): (row.timing, row.zone) for row in rows})

@@ -156,17 +156,9 @@ def _refuse_odd(
 
 def _make_new(app: str, sent: UserEventModel | CloudEventModel) -> NewEvent:
     if isinstance(sent, CloudEventModel):
-        return NewEvent(
-            app=app,
-            name=sent.type,
-            user_id=sent.subject,
-            at=sent.time,
-            source=sent.source,
-            source_id=sent.id,
-        )
-    return NewEvent(
-        app=app, name=sent.event, user_id=sent.user, at=sent.at, key=sent.key
-    )
+        known = {"source": sent.source, "source_id": sent.id}
+        return NewEvent(app, sent.type, sent.subject, sent.time, **known)
+    return NewEvent(app, sent.event, sent.user, sent.at, sent.key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +207,8 @@ def replay_event(
     ((new_id, outcome),) = record_each(connection, [new], correct=False)
     if outcome is EventOutcome.RECORDED:
         after = {"event": str(new_id), "name": row.name, "user": row.user_id}
-        note_change(
-            connection, "event", str(event_id), "replayed", app=app, after=after
-        )
+        of = "event", str(event_id), "replayed"
+        note_change(connection, *of, app=app, after=after)
     return ReplayedEvent(new_id, outcome, event_id)
 
 

@@ -155,16 +155,9 @@ def start_anew(
         revision.change == Change.RESTORED,
         revision.effective_from > as_of,
     )
-    found = lock_actions(
-        connection,
-        kept.active,
-        kept.paused_at.is_(None),
-        kept.quarantined_at.is_(None),
-        ~is_restarted,
-    )
+    is_running = kept.active, kept.paused_at.is_(None), kept.quarantined_at.is_(None)
+    found = lock_actions(connection, *is_running, ~is_restarted)
     values: dict[str, object] = {"effective_from": now, "updated_at": now}
-    changes = [(row, values) for row in found]
-    change_actions(
-        connection, changes, Change.RESTORED, by=by, note=f"as of {as_of:%F %T}Z"
-    )
+    changes, note = [(row, values) for row in found], f"as of {as_of:%F %T}Z"
+    change_actions(connection, changes, Change.RESTORED, by=by, note=note)
     return len(found)

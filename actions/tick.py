@@ -315,11 +315,9 @@ def _take_turns(
         yield ahead[:size]
     # An action that changed meanwhile and is due again waits for the next tick.
     offered = frozenset(ahead[:size])
-    with closing(
-        stream_turns(engine, now=now)
-        if len(ahead) >= FIRST_TURNS
-        else (uid for uid in ahead)
-    ) as turns:
+    is_all = len(ahead) < FIRST_TURNS
+    found = (uid for uid in ahead) if is_all else stream_turns(engine, now=now)
+    with closing(found) as turns:
         rest = (uid for uid in turns if uid not in offered)
         while uids := list(islice(rest, size := min(2 * size, chunk))):
             yield uids

@@ -182,23 +182,17 @@ def _forget_seen(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> N
     for row in rows:
         if row["name"] != EventName.USER_LAST_SEEN:
             continue
-        connection.execute(
-            sa.delete(events).where(
-                events.c.app == row["app"],
-                events.c.user_id == row["user_id"],
-                events.c.name == row["name"],
-                sa.or_(events.c.id != row["id"], events.c.at != row["at"]),
-            )
+        app, user_id, at = row["app"], row["user_id"], row["at"]
+        seen = (events.c.app == app, events.c.user_id == user_id)
+        is_other = sa.or_(events.c.id != row["id"], events.c.at != at)
+        other = (*seen, events.c.name == row["name"], is_other)
+        connection.execute(sa.delete(events).where(*other))
+        of_user = (
+            users.c.app == app,
+            users.c.id == user_id,
+            users.c.last_seen_at != at,
         )
-        connection.execute(
-            sa.update(users)
-            .where(
-                users.c.app == row["app"],
-                users.c.id == row["user_id"],
-                users.c.last_seen_at != row["at"],
-            )
-            .values(last_seen_at=None)
-        )
+        connection.execute(sa.update(users).where(*of_user).values(last_seen_at=None))
 
 
 def _update_users(
@@ -230,17 +224,11 @@ def _update_users(
         connection.execute(sa.delete(events).where(gone))
     if seen:
         given = json_rows(connection.dialect.name, _LATEST, "given")
-        replaced = sa.exists().where(
-            events.c.app == given.c.app,
-            events.c.user_id == given.c.user_id,
-            events.c.at < given.c.at,
-        )
-        connection.execute(
-            sa.delete(events).where(
-                events.c.name == EventName.USER_LAST_SEEN, replaced
-            ),
-            {"given": _make_json(seen)},
-        )
+        same = events.c.app == given.c.app, events.c.user_id == given.c.user_id
+        replaced = sa.exists().where(*same, events.c.at < given.c.at)
+        is_seen = events.c.name == EventName.USER_LAST_SEEN
+        delete = sa.delete(events).where(is_seen, replaced)
+        connection.execute(delete, {"given": _make_json(seen)})
     return stale
 
 

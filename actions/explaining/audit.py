@@ -123,8 +123,7 @@ def audit_action(
     for occurrence, operations in single.items():
         if any(term.begin <= occurrence < term.end for term in unread):
             continue
-        found = _judge(history, occurrence, operations, expected, lookback)
-        findings += found
+        findings += _judge(history, occurrence, operations, expected, lookback)
     for occurrence in expected:
         covering = [r for r in ranges if r[0] <= occurrence <= r[1]]
         count = len(covering) + len(single.get(occurrence, ()))
@@ -186,18 +185,12 @@ def audit_following(
     Returns:
         The faults, in order of occurrence; empty if there are none.
     """
-    found = find_missing_runs(history.revisions, history.unfollowed)
-    return sorted(
-        (
-            AuditFault(
-                *(Fault.MISS, history.uid, occurrence),
-                f"nothing followed operation {ended.id} of {ended.action_uid!r}",
-            )
-            for occurrence, ended in found
-            if since <= occurrence < until
-        ),
-        key=lambda each: each.occurrence,
-    )
+    findings = []
+    for at, ended in find_missing_runs(history.revisions, history.unfollowed):
+        if since <= at < until:
+            detail = f"nothing followed operation {ended.id} of {ended.action_uid!r}"
+            findings.append(AuditFault(Fault.MISS, history.uid, at, detail))
+    return sorted(findings, key=lambda each: each.occurrence)
 
 
 def _judge(

@@ -41,18 +41,12 @@ from models.operation_state import ENDINGS, OperationState, Reason, Trigger
 
 _revised = scheduled_action_revisions.c
 _REVISION = (
-    _revised.uid,
-    _revised.revision,
-    _revised.change,
-    _revised.recorded_at,
-    _revised.timing,
-    _revised.active,
-    _revised.effective_from,
-    _revised.undecided_from,
+    *(_revised.uid, _revised.revision, _revised.change, _revised.recorded_at),
+    *(_revised.timing, _revised.active),
+    *(_revised.effective_from, _revised.undecided_from),
     # Time-driven revisions have a timing instead, and there may be many of them.
     sa.case((_revised.timing.is_(None), _revised.document)),
-    _revised.changed_by,
-    _revised.note,
+    *(_revised.changed_by, _revised.note),
 )
 _OPERATION = tuple(operations.c[each.name] for each in fields(RecordedOperation))
 
@@ -156,21 +150,11 @@ def _fetch_known(
     """Return what is known of an action but for its decisions; and its app."""
     kept = scheduled_actions.c
     # When its own pause ends, the action stays paused with its app or the installation.
-    held = sa.and_(
-        kept.pause_scope.is_(None),
-        sa.or_(
-            sa.exists().where(
-                small_apps.c.uid == kept.app, small_apps.c.paused_at.is_not(None)
-            ),
-            sa.exists().where(installation.c.paused_at.is_not(None)),
-        ),
-    )
+    with_app = small_apps.c.uid == kept.app, small_apps.c.paused_at.is_not(None)
+    with_all = sa.exists().where(installation.c.paused_at.is_not(None))
+    held = kept.pause_scope.is_(None) & (sa.exists().where(*with_app) | with_all)
     query = sa.select(
-        kept.app,
-        kept.name,
-        kept.follows,
-        kept.quarantine_reason,
-        kept.next_due_at,
+        *(kept.app, kept.name, kept.follows, kept.quarantine_reason, kept.next_due_at),
         sa.case((sa.and_(kept.paused_at.is_not(None), ~held), kept.paused_until)),
     ).where(kept.uid == uid, *belongs_to(app, kept.app))
     action = connection.execute(query).one_or_none()

@@ -96,21 +96,16 @@ def _list_decided(
 ) -> Iterator[Moment]:
     """Yield the occurrences that have operations of their own."""
     for operation in history.operations:
-        if operation.covered_range is not None:
-            continue
-        if not since <= operation.occurrence < until:
+        is_within = since <= operation.occurrence < until
+        if operation.covered_range is not None or not is_within:
             continue
         answer = explain_operation(history, operation)
         in_force = find_in_force(history.revisions, operation.recorded_at)
+        sent_at = operation.send_at if operation.sent_at is None else operation.sent_at
         yield Moment(
-            operation.occurrence,
-            operation.send_at if operation.sent_at is None else operation.sent_at,
-            operation.user_id,
-            answer.verdict,
-            answer.text,
-            operation.id,
-            OperationState(operation.state),
-            operation.reason,
+            *(operation.occurrence, sent_at, operation.user_id),
+            *(answer.verdict, answer.text, operation.id),
+            *(OperationState(operation.state), operation.reason),
             in_force[-1] if in_force else None,
         )
 
@@ -167,19 +162,12 @@ def _make_undone(
     due_at: datetime,
     user_id: str | None,
 ) -> Moment:
-    verdict, text, operation_id = explain_undone(history, revision, at, due_at)
-    about = next((o for o in history.operations if o.id == operation_id), None)
-    return Moment(
-        at,
-        due_at,
-        user_id,
-        verdict,
-        text,
-        operation_id,
-        None if about is None else OperationState(about.state),
-        None if about is None else about.reason,
-        revision,
-    )
+    told = explain_undone(history, revision, at, due_at)
+    known = {each.id: each for each in history.operations}
+    about = known.get(told[-1]) if told[-1] else None
+    state = None if about is None else OperationState(about.state)
+    reason = None if about is None else about.reason
+    return Moment(at, due_at, user_id, *told, state, reason, revision)
 
 
 #: The period that is listed unless the caller says otherwise, before and after now.

@@ -180,7 +180,9 @@ def explain(history: History, at: datetime) -> list[WhyAnswer]:
         for each user); else exactly one.
     """
     begin = at.replace(microsecond=0)
-    unit = _SECOND if _is_below_minute(history, at) else _MINUTE
+    in_force = find_in_force(history.revisions, at)
+    schedule = read_timing(in_force[-1].timing) if in_force else None
+    unit = _SECOND if schedule is not None and schedule.is_below_minute else _MINUTE
     if unit is _MINUTE:
         begin = begin.replace(second=0)
     here = [
@@ -192,13 +194,6 @@ def explain(history: History, at: datetime) -> list[WhyAnswer]:
     if here:
         return [_explain_decided(history, operation) for operation in here]
     return [_explain_absence(history, at, begin, unit)]
-
-
-def _is_below_minute(history: History, at: datetime) -> bool:
-    """Tell whether the rule was due more often than once a minute *at* an instant."""
-    in_force = find_in_force(history.revisions, at)
-    schedule = read_timing(in_force[-1].timing) if in_force else None
-    return schedule is not None and schedule.is_below_minute
 
 
 def _explain_decided(history: History, operation: RecordedOperation) -> WhyAnswer:
@@ -270,7 +265,8 @@ def _explain_absence(
             text = f"the revisions of the action before {since} have been pruned"
         return _answer(history, verdict, text)
     revision = in_force[-1]
-    gone_at = _get_deleted_at(history)
+    last = history.revisions[-1]  # no revision follows a deletion
+    gone_at = last.recorded_at if last.change == Change.DELETED else None
     if gone_at is not None and gone_at <= at:
         text = f"the action was deleted at {history.show(gone_at)}"
         return _answer(history, Verdict.DELETED, text)
@@ -304,12 +300,6 @@ def _explain_absence(
     return _answer(history, verdict, text, operation_id, near=(previous, following))
 
 
-def _get_deleted_at(history: History) -> datetime | None:
-    """Return when the action was deleted, if it was; no revision follows that."""
-    last = history.revisions[-1]
-    return last.recorded_at if last.change == Change.DELETED else None
-
-
 def _explain_event_absence(
     history: History, minute: datetime, in_force: Sequence[Revision]
 ) -> WhyAnswer:
@@ -324,15 +314,11 @@ def _explain_event_absence(
         occurrence = None if rule is None else rule.get_occurrence(event)
         if occurrence is not None and minute <= occurrence < end:
             due_at = max(occurrence, event.recorded_at)
-            verdict, text, operation_id = explain_undone(
-                history, revision, occurrence, due_at
-            )
+            verdict, text, id_ = explain_undone(history, revision, occurrence, due_at)
             if verdict is Verdict.UNEXPLAINED:
                 verdict = Verdict.NOT_DUE
                 text = "the recipients do not include the user, or the user is gone"
-            return _answer(
-                history, verdict, f"user {event.user_id}: {text}", operation_id
-            )
+            return _answer(history, verdict, f"user {event.user_id}: {text}", id_)
     action = read_untimed(revision.document)
     bounds = None if action is None else _explain_bounds(history, action, minute)
     if bounds is not None:
@@ -399,11 +385,8 @@ def _explain_out(
             detail += f"{why}; occurrences during a pause never run"
         return verdict, f"{text} at {history.show(left.recorded_at)}{detail}"
     if not revision.active:
-        number = in_force[-1].number
-        return (
-            Verdict.INACTIVE,
-            f"the action has been inactive since revision {number}",
-        )
+        text = f"the action has been inactive since revision {in_force[-1].number}"
+        return Verdict.INACTIVE, text
     return None
 
 

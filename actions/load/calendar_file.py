@@ -18,6 +18,7 @@ from actions.lookup import fetch_app
 from actions.occurrences import Due, find_due, parse_timing, read_timing
 from actions.previews.preview import place_occurrence
 from actions.previews.sentences import describe
+from actions.read_actions import WITHOUT_DOCUMENT
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
 from models.occurrence import make_operation_id
@@ -101,16 +102,9 @@ def _fetch_actions(
     connection: sa.Connection, app: str, until: datetime
 ) -> list[sa.Row[Any]]:
     query = (
-        sa.select(
-            *(_action.uid, _action.name, _action.queue, _action.timing),
-            *(_action.revision, _action.updated_at),
-            *(_action.effective_from, _action.next_due_at),
-        )
-        .where(
-            *Whose(app).ticked(),
-            _action.timing.is_not(None),
-            _action.next_due_at < until,
-        )
+        sa.select(*WITHOUT_DOCUMENT)
+        .where(*Whose(app).ticked(), _action.timing.is_not(None))
+        .where(_action.next_due_at < until)
         .order_by(_action.next_due_at, _action.uid)
         .limit(MOST_ACTIONS + 1)
     )

@@ -291,6 +291,9 @@ def forecast_load(
     left_out = found.left_out + others
     is_partial = TIME in left_out
     minutes = counting.list_minutes()
+    quiet = None
+    if away is not None and not is_partial:
+        quiet = _find_quiet(connection, counting, minutes, whose, away)
     hottest = nsmallest(HOT_MINUTES, minutes, key=lambda each: (-each.total, each.at))
     return Load(
         from_=begin,
@@ -303,9 +306,7 @@ def forecast_load(
         by_app=[AppLoad(*each) for each in counting.by_app.most_common()],
         minutes=minutes,
         hot=name_minutes(connection, counting, hottest, whose, most=NAMED),
-        quiet=None
-        if away is None or is_partial
-        else _find_quiet(connection, counting, minutes, whose, away),
+        quiet=quiet,
     )
 
 

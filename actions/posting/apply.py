@@ -255,7 +255,10 @@ def apply_actions(
             sources=[each.source for each in documents],
         )
     with rolled_back(connection) if dry_run else nullcontext():
-        stored = _lock_app(connection, app)
+        lock_app(connection, app)  # nobody posts to it meanwhile
+        of_app = _action.app == app, _action.deleted_at.is_(None)
+        query = sa.select(scheduled_actions).where(*of_app).order_by(_action.name)
+        stored = connection.execute(query).all()
         plan = _make_plan(stored, documents)
         gone = [row for row in stored if row.uid not in plan.claimed]
         if prune is not False:
@@ -271,7 +274,10 @@ def apply_actions(
     ]
     unlisted = tuple(row.name for row in gone)
     if prune is not False:
-        entries += [_make_pruned(row, now, is_stored=not dry_run) for row in gone]
+        for row in gone:
+            runs = _count_changes(row, None, row.uid, now) if dry_run else None
+            pruned = (None, FileChange.PRUNED, row.uid, row.name, row.revision + 1)
+            entries.append(AppliedEntry(*pruned, runs=runs, zone=find_zone(row)))
         unlisted = ()
     counts = Counter(each.change for each in entries)
     return AppliedFolder(
@@ -305,14 +311,6 @@ class _Plan:
     @property
     def claimed(self) -> set[str]:
         return {row.uid for row in self.old.values()}
-
-
-def _lock_app(connection: sa.Connection, app: str) -> list[sa.Row[Any]]:
-    """Return the actions of *app*, which nobody posts to meanwhile."""
-    lock_app(connection, app)
-    of_app = _action.app == app, _action.deleted_at.is_(None)
-    query = sa.select(scheduled_actions).where(*of_app).order_by(_action.name)
-    return list(connection.execute(query))
 
 
 def _make_plan(stored: Sequence[sa.Row[Any]], documents: Sequence[Document]) -> _Plan:
@@ -439,12 +437,6 @@ def _make_entry(
         None if is_stored else _count_changes(old, row, found.uid, now),
         find_zone(row),
     )
-
-
-def _make_pruned(row: sa.Row[Any], now: datetime, *, is_stored: bool) -> AppliedEntry:
-    gone = (None, FileChange.PRUNED, row.uid, row.name, row.revision + 1)
-    runs = None if is_stored else _count_changes(row, None, row.uid, now)
-    return AppliedEntry(*gone, runs=runs, zone=find_zone(row))
 
 
 def _count_changes(

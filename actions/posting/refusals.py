@@ -205,28 +205,20 @@ class Taken:
         """Look up and lock all of them."""
         fetch_app(connection, app)
         self.app = app
-        self._lock = lock
         self._by_uid: dict[str, sa.Row[Any]] = {}
         self._by_name: dict[str, sa.Row[Any]] = {}
+        of_app = sa.and_(_action.app == app, _action.deleted_at.is_(None))
         for start in range(0, len(actions), _CHUNK):
-            self._fetch(connection, actions[start : start + _CHUNK])
-
-    def _fetch(
-        self, connection: sa.Connection, actions: Sequence[ScheduledActionModel]
-    ) -> None:
-        kept = scheduled_actions.c
-        names = [action.name for action in actions]
-        uids = [action.uid for action in actions if action.uid]
-        of_app = sa.and_(kept.app == self.app, kept.deleted_at.is_(None))
-        is_taken = of_app & kept.name.in_(names) | kept.uid.in_(uids)
-        # in one order, so that no two posts wait for each other
-        query = sa.select(scheduled_actions).where(is_taken).order_by(kept.uid)
-        if self._lock:
-            query = query.with_for_update()
-        for row in connection.execute(query):
-            self._by_uid[row.uid] = row
-            if row.app == self.app and row.deleted_at is None:
-                self._by_name[row.name] = row
+            some = actions[start : start + _CHUNK]
+            is_named = of_app & _action.name.in_([each.name for each in some])
+            has_uid = _action.uid.in_([each.uid for each in some if each.uid])
+            # in one order, so that no two posts wait for each other
+            query = sa.select(scheduled_actions).where(is_named | has_uid)
+            query = query.order_by(_action.uid)
+            for row in connection.execute(query.with_for_update() if lock else query):
+                self._by_uid[row.uid] = row
+                if row.app == app and row.deleted_at is None:
+                    self._by_name[row.name] = row
 
     def has(self, uid: str) -> bool:
         """Tell whether the app has an action *uid* that is not deleted."""

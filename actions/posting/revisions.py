@@ -259,21 +259,15 @@ def change_actions(
     names = tuple(sorted({name for _, values in changes for name in values}))
     update, insert = _many_statements(connection.dialect.name, names)
     for start in range(0, len(changes), _AT_ONCE):
-        rows = make_rows_json(
-            [
-                {
-                    "uid": row.uid,
-                    "undecided_from": row.next_due_at,
-                    **{name: getattr(row, name) for name in names},
-                    **values,
-                }
-                for row, values in changes[start : start + _AT_ONCE]
-            ]
-        )
-        connection.execute(update, {"given": rows})
-        connection.execute(
-            insert, {"given": rows, "change": change, "by": by, "note": note}
-        )
+        given = [
+            {"uid": row.uid, "undecided_from": row.next_due_at}
+            | {name: getattr(row, name) for name in names}
+            | dict(values)
+            for row, values in changes[start : start + _AT_ONCE]
+        ]
+        rows = {"given": make_rows_json(given)}
+        connection.execute(update, rows)
+        connection.execute(insert, {**rows, "change": change, "by": by, "note": note})
 
 
 @cache

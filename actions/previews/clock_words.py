@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 
 from models.expressions.calendar import CalendarExpression
 from models.expressions.calendar_fields import (
@@ -69,20 +69,13 @@ class ClockWords:
     def describe(self) -> str:
         """Return the whole rule, without its zone: ``Mondays at 07:00``."""
         days = self._describe_days()
-        times = self._list_times()
-        if times is not None:
+        if len(self.minutes) * len(self.hours) <= _MOST_TIMES:
+            pairs = product(self.hours, self.minutes)
+            times = join_words(f"{hour:02}:{minute:02}" for hour, minute in pairs)
             return f"{days or 'every day'} at {times}"
 
         pattern = self._describe_pattern()
         return f"{pattern}, {days}" if days else pattern
-
-    def _list_times(self) -> str | None:
-        """Return a list of all times of day; None if there are too many."""
-        if len(self.minutes) * len(self.hours) > _MOST_TIMES:
-            return None
-        return join_words(
-            f"{hour:02}:{minute:02}" for hour in self.hours for minute in self.minutes
-        )
 
     def _describe_pattern(self) -> str:
         """Return how often the rule is due, and during which hours."""
@@ -122,13 +115,16 @@ class ClockWords:
         if not all_days:
             parts.append(self._describe_days_of_month())
         if not all_weekdays:
-            parts.append(self._describe_weekdays())
-        words = (" and also " if self.either else ", but only ").join(parts)
+            words = list_weekdays(self.weekdays)
+            if self.special_weekdays:
+                words.append(f"on {join_words(self.special_weekdays)} of the month")
+            parts.append(join_words(words))
+        said = (" and also " if self.either else ", but only ").join(parts)
 
         if len(self.months) == len(MONTHS) or (not all_days and self._is_one_date()):
-            return words
+            return said
         months = join_words(_collapse(self.months, _name_month))
-        return f"{words or 'every day'} in {months}"
+        return f"{said or 'every day'} in {months}"
 
     def _is_one_date(self) -> bool:
         """Tell whether these are dates of one month: ``on 25 December``."""
@@ -147,14 +143,6 @@ class ClockWords:
         day = "day" if len(self.days) == 1 else "days"
         named = [f"{day} {numbers}"] if self.days else []
         return f"on {join_words([*named, *self.special_days])} of the month"
-
-    def _describe_weekdays(self) -> str:
-        """Return the days of the week."""
-        words = list_weekdays(self.weekdays)
-        if self.special_weekdays:
-            special = f"on {join_words(self.special_weekdays)} of the month"
-            words.append(special)
-        return join_words(words)
 
 
 def describe_cron(rule: str) -> str:

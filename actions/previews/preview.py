@@ -132,8 +132,11 @@ def make_preview(
     found = find_occurrences(schedule, start, last, limit=count)
     at_second = action.operations.queue is Queue.TASKS
     occurrences = _annotate(schedule, found, action.uid, viewer_zone)
-    if not at_second:
-        occurrences = tuple(map(_wait_for_tick, occurrences))
+    if not at_second:  # they are sent on the minute
+        occurrences = tuple(
+            replace(each, sent_at=each.sent_at + (-each.sent_at.second % 60) * _SECOND)
+            for each in occurrences
+        )
     if not found:
         notes.append(_explain_nothing(schedule, timing, start, end))
     full = len(found) == count and found
@@ -142,7 +145,10 @@ def make_preview(
     notes += describe_left_out(schedule, start, seen_until)
     if not at_second and any(at.second for at in found):
         notes.append("Finer than a minute: sent at the next tick, on the minute.")
-    notes += _describe_jitter(schedule, action.uid)
+    if schedule.jitter and action.uid is None:
+        unknown = "how much follows from the uid, which this action does not have yet"
+        minutes = schedule.jitter // _MINUTE
+        notes.append(f"Each run is sent up to {minutes} min later; {unknown}.")
     nights = find_touched_nights(schedule, rules, start)
     notes += [each.describe() for each in nights]
     notes += _describe_grids(timing, rules, start)
@@ -187,11 +193,6 @@ def _annotate(
             )
         )
     return tuple(shown)
-
-
-def _wait_for_tick(each: PreviewOccurrence) -> PreviewOccurrence:
-    """Return what is sent on the minute, if it is not a task that the leader sends."""
-    return replace(each, sent_at=each.sent_at + (-each.sent_at.second % 60) * _SECOND)
 
 
 class PlacedOccurrence(NamedTuple):
@@ -268,15 +269,6 @@ def _explain_nothing(
     if all(isinstance(model, DueDateModel) for model in timing.when):
         return "Never due again: the due date has passed or is left out."
     return "Never due again: no date matches within the bounds."
-
-
-def _describe_jitter(schedule: Schedule, uid: str | None) -> list[str]:
-    """Return a note on how late the occurrences are sent, if that is not known yet."""
-    if not schedule.jitter or uid is not None:
-        return []
-    minutes = schedule.jitter // _MINUTE
-    unknown = "how much follows from the uid, which this action does not have yet"
-    return [f"Each run is sent up to {minutes} min later; {unknown}."]
 
 
 def _describe_grids(

@@ -53,7 +53,8 @@ def preview_batch_line(
         answer["id"] = request.get("id")
         found = _answer(request, default_timezone, holidays)
     except InvalidDocumentError as error:
-        answer["error"] = _make_error(error.problems)
+        first, *more = shown = [asdict(problem) for problem in error.problems]
+        answer["error"] = {**first, "problems": shown} if more else first
     else:
         answer["occurrences"] = [format_instant(at) for at in found]
     return json.dumps(answer)
@@ -76,9 +77,8 @@ def _answer(
     """Return the occurrences that *request* asks for."""
     for key in ("id", "action", "from", "until"):
         if request.get(key) is None:
-            _refuse(
-                f"/{key}", f"{key!r} is missing.", "Write all four keys on every line."
-            )
+            hint = "Write all four keys on every line."
+            _refuse(f"/{key}", f"{key!r} is missing.", hint)
     start, end = _read_bound(request, "from"), _read_bound(request, "until")
     if end < start:
         _refuse("/until", "'until' is earlier than 'from'.", "Swap the two.")
@@ -89,12 +89,11 @@ def _answer(
         )
         timing = make_timing(action, created_at=start, holidays=holidays or {})
     except InvalidDocumentError as error:
-        raise InvalidDocumentError(
-            tuple(
-                Problem(f"/action{each.pointer}", each.message, each.hint)
-                for each in error.problems
-            )
-        ) from None
+        placed = (
+            Problem(f"/action{each.pointer}", each.message, each.hint)
+            for each in error.problems
+        )
+        raise InvalidDocumentError(tuple(placed)) from None
 
     if timing is None:
         message = "This action waits for events, so no occurrence can be foreseen."
@@ -111,9 +110,8 @@ def _read_bound(request: dict[str, object], key: str) -> datetime:
     """Return the instant under *key*."""
     text = request[key]
     if not isinstance(text, str):
-        _refuse(
-            f"/{key}", f"{show(text)} is not text.", "Write '2026-11-23T06:00:00Z'."
-        )
+        hint = "Write '2026-11-23T06:00:00Z'."
+        _refuse(f"/{key}", f"{show(text)} is not text.", hint)
     try:
         return parse_instant(text)
     except RuleError as error:
@@ -122,9 +120,3 @@ def _read_bound(request: dict[str, object], key: str) -> datetime:
 
 def _refuse(pointer: str, message: str, hint: str) -> NoReturn:
     raise InvalidDocumentError((Problem(pointer, message, hint),))
-
-
-def _make_error(problems: tuple[Problem, ...]) -> dict[str, object]:
-    """Return the first of *problems*; if there are more, all under ``problems``."""
-    shown = [asdict(problem) for problem in problems]
-    return shown[0] if len(shown) == 1 else {**shown[0], "problems": shown}

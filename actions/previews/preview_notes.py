@@ -291,11 +291,8 @@ def _describe_weekdays(
             found.add(day.weekday())
             due_at = rule.next_from(find_day_start(day + _DAY, rule.zone, after=due_at))
     left_out = tuple(sorted(found.intersection(schedule.excluded.weekdays)))
-    return (
-        [f"Left out by except: {join_words(list_weekdays(left_out))}."]
-        if left_out
-        else []
-    )
+    words = join_words(list_weekdays(left_out)) if left_out else ""
+    return [f"Left out by except: {words}."] if words else []
 
 
 def _has_occurrence(

@@ -6,7 +6,7 @@ A sentence never says less than its rule: a rule that has no good words is quote
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, assert_never
 
@@ -16,7 +16,7 @@ from actions.previews.clock_words import (
     join_words,
     list_weekdays,
 )
-from models.days_off import DateRangeModel, HolidaysModel, Instead, WeekdaysModel
+from models.days_off import DateRangeModel, HolidaysModel, WeekdaysModel
 from models.event import EventName
 from models.fields.addresses import name_monitor
 from models.fields.delay import parse_time_of_day
@@ -94,7 +94,11 @@ def describe(action: ScheduledActionModel | TimingModel | SingleModel) -> str:
             if not isinstance(entry, WeekdaysModel)
         ]
     if excluded:
-        sentence += f"; except {_shorten(excluded)}{_describe_move(action.instead)}"
+        if (more := len(excluded) - _MOST_EXCLUDED) > 0:
+            excluded = [*excluded[:_MOST_EXCLUDED], f"{more} more"]
+        sentence += f"; except {join_words(excluded)}"
+        if action.instead is not None:
+            sentence += f", moved to the nearest other day {action.instead}"
     if action.jitter is not None and not Duration.parse(action.jitter).is_zero:
         sentence += f"; up to {describe_duration(action.jitter)} later"
     return _capitalize(sentence)
@@ -168,15 +172,12 @@ def _describe_interval(rule: IntervalModel) -> str:
     zone = load_zone(rule.timezone)
     local = parse_instant(rule.anchor, zone).astimezone(zone)
     start = f"{local.date().isoformat()} {_format_time(local)}"
-    if _keeps_weekday(Duration.parse(rule.every)):
+    step = Duration.parse(rule.every)
+    is_of_weeks = not (step.months or step.rest or step.days % _WEEK)
+    if step.is_calendar and is_of_weeks:  # each is on the weekday of the first
         start = f"{DAYS_OF_WEEK[local.weekday()]} {start}"
     place = " UTC" if rule.timezone == "UTC" else f", {rule.timezone}"
     return f"every {every} from {start}{place}"
-
-
-def _keeps_weekday(every: Duration) -> bool:
-    """Tell whether all occurrences are on the weekday of the first."""
-    return every.is_calendar and not (every.months or every.rest or every.days % _WEEK)
 
 
 def describe_duration(text: str) -> str:
@@ -234,11 +235,6 @@ def tell_nth(count: int) -> str:
     return f"{count}{suffix}"
 
 
-def _describe_move(instead: Instead | None) -> str:
-    """Return where the occurrences of excluded days go."""
-    return "" if instead is None else f", moved to the nearest other day {instead}"
-
-
 def _describe_exception(entry: date | DateRangeModel | HolidaysModel) -> str:
     """Return dates of ``except`` in words."""
     if isinstance(entry, HolidaysModel):
@@ -253,14 +249,6 @@ def _describe_days(first: date, last: date) -> str:
     if first == last:
         return format_day(first)
     return f"{format_day(first)} to {format_day(last)}"
-
-
-def _shorten(words: Sequence[str]) -> str:
-    """Return the first few of *words*, and how many more there are."""
-    more = len(words) - _MOST_EXCLUDED
-    if more > 0:
-        return join_words([*words[:_MOST_EXCLUDED], f"{more} more"])
-    return join_words(words)
 
 
 def format_day(day: date) -> str:

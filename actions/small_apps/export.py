@@ -184,6 +184,11 @@ def fetch_document(
     """
     row = fetch_app(connection, uid)
     own = ("uid", "name", "timezone", "notices", "mail")
+
+    def fetch(table: sa.Table, key: sa.Column[str]) -> sa.Result[Any]:
+        query = sa.select(table).where(table.c.app == uid)
+        return connection.execute(query.order_by(key))
+
     return {
         **{name: getattr(row, name) for name in own},
         "users": _fetch_users(connection, uid) if with_users else [],
@@ -197,19 +202,12 @@ def fetch_document(
                 for part in ("subject", "text", "html")
                 if (text := getattr(each, part)) is not None
             }
-            for each in connection.execute(
-                sa.select(templates)
-                .where(templates.c.app == uid)
-                .order_by(templates.c.name)
-            )
+            for each in fetch(templates, templates.c.name)
         },
         "documents": {
             each.part: each.staged
-            for each in connection.execute(
-                sa.select(app_documents.c.part, app_documents.c.staged)
-                .where(app_documents.c.app == uid, app_documents.c.staged.is_not(None))
-                .order_by(app_documents.c.part)
-            )
+            for each in fetch(app_documents, app_documents.c.part)
+            if each.staged is not None
         },
         "holidays": {
             name: [

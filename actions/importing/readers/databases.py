@@ -362,10 +362,8 @@ _MADE: dict[tuple[str, str], Any] = {
     ("backports.zoneinfo", "ZoneInfo"): _make_zone,
     ("pytz", "_p"): _make_zone,
     ("pytz", "_UTC"): lambda: UTC,
-    ("builtins", "getattr"): _get_maker,
-    ("__builtin__", "getattr"): _get_maker,
+    **dict.fromkeys([("builtins", "getattr"), ("__builtin__", "getattr")], _get_maker),
     ("_codecs", "encode"): _encode,
-    ("builtins", "set"): set,
-    ("__builtin__", "set"): set,
+    **dict.fromkeys([("builtins", "set"), ("__builtin__", "set")], set),
     ("builtins", "frozenset"): frozenset,
 }
