@@ -332,10 +332,17 @@ def fetch_lookback(
 
 
 def get_last_tick_at(connection: sa.Connection) -> datetime | None:
-    """Return the time of the last tick, aware UTC; None if there never was one."""
+    """Return the time of the last whole tick, aware UTC; None if there was none."""
     return connection.execute(
         sa.select(leases.c.last_tick_at).where(leases.c.name == LEASE_NAME)
     ).scalar_one_or_none()
+
+
+def get_latest_tick_at(connection: sa.Connection) -> datetime | None:
+    """Do as ``get_last_tick_at``, but of the last tick that was, even if it was cut."""
+    query = sa.select(leases.c.last_tick_at, leases.c.ticking_at)
+    row = connection.execute(query.where(leases.c.name == LEASE_NAME)).one_or_none()
+    return max((at for at in row or () if at is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)

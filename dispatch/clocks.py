@@ -25,6 +25,7 @@ from actions.leader import (
     Leader,
     SetBack,
     get_last_tick_at,
+    get_latest_tick_at,
     get_set_back,
     record_set_back,
     record_tick,
@@ -58,21 +59,23 @@ def read_compared_clock(engine: sa.Engine, host_clock: Clock) -> datetime:
 
 def notice_clock_set_back(engine: sa.Engine, leader: Leader, *, now: datetime) -> None:
     """
-    Record it if *now* (aware UTC) lies before the last tick; see below what follows.
+    Record it if *now* (aware UTC) lies before the last tick, whole or cut; see below.
 
     Raises:
         LeadershipLostError, UnreachableError: Nothing was written.
     """
     with writing(engine) as connection:
-        ticked_at = get_last_tick_at(connection)
+        ticked_at = get_latest_tick_at(connection)
         if ticked_at is None or ticked_at <= now:
             return
         leader.check(connection)
+        decided_until = get_last_tick_at(connection)
+        is_left = decided_until is None or decided_until < now
         former = get_set_back(connection)
         was = ticked_at if former is None else max(ticked_at, former.was)
         record_set_back(connection, SetBack(was, now, recomputed_until=""))
         date_adoption_back(connection, now=now)
-        record_tick(connection, now)
+        record_tick(connection, now, is_cut=is_left)
     log.warning(Event.CLOCK_SET_BACK, last_tick_at=ticked_at)
 
 

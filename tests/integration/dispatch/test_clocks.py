@@ -12,6 +12,8 @@ from actions.leader import (
     Leader,
     LeadershipLostError,
     SetBack,
+    get_last_tick_at,
+    get_set_back,
     record_set_back,
     record_tick,
 )
@@ -33,7 +35,7 @@ from overview.doctor.checks.scheduler import look_at_set_back
 from overview.doctor.finding import Finding, Health, View
 from scheduler_server import Scheduler
 from settings import read_settings
-from tests.database import write_by
+from tests.database import read_by, write_by
 from tests.scheduling import (
     MINUTE,
     Clock,
@@ -106,6 +108,28 @@ def must_claim(engine: sa.Engine, number: int) -> Claim:
     claimed = claim(engine, make_operation(number).id, worker="w")
     assert claimed is not None
     return claimed
+
+
+@pytest.mark.parametrize(
+    ("to", "decided"),
+    [
+        (SEVEN + HOUR + MINUTE, SEVEN + HOUR),
+        (SEVEN + HOUR - MINUTE, SEVEN + HOUR - MINUTE),
+    ],
+)
+def test_clock_set_back_by_less_than_ticks_were_cut_for(
+    engine: sa.Engine, leader: Leader, to: datetime, decided: datetime
+):
+    """It is noticed, too; and what was left undecided does not count as decided."""
+    was = SEVEN + HOUR + 2 * MINUTE
+    write_by(engine, record_tick, was, is_cut=True)
+
+    notice_clock_set_back(engine, leader, now=to)
+
+    assert SetBack(was, to, recomputed_until="") == read_by(engine, get_set_back)
+    assert decided == read_by(engine, get_last_tick_at)
+    notice_clock_set_back(engine, leader, now=to + MINUTE)
+    assert SetBack(was, to, recomputed_until="") == read_by(engine, get_set_back)
 
 
 def test_operations_are_dated_back(engine: sa.Engine, world: World, leader: Leader):
