@@ -40,9 +40,6 @@ from models.fields.zone import load_zone
 from models.operation_state import Overlap, Queue
 from models.revision import Change
 
-#: The most uids that are read ahead, in turn order, if no server keeps them for us.
-TURNS_AHEAD = 20_000
-
 #: Of how many the turns are found at once: a tick with less due needs one query.
 FIRST_TURNS = 2_000
 
@@ -62,7 +59,7 @@ _IS_LOOKED_AT = sa.and_(
 
 @cache
 def _turns_statement(
-    *, among: int | None = None, limit: int | None = None, is_look: bool = False
+    *, among: int | None = None, is_look: bool = False
 ) -> sa.Select[str]:
     # Materialized, or SQLite would scan all actions to have them sorted by app.
     due = (
@@ -79,9 +76,7 @@ def _turns_statement(
     )
     turn = sa.func.row_number().over(partition_by=due.c.app, order_by=due.c.next_due_at)
     turns = sa.select(due.c.uid, due.c.next_due_at, turn.label("turn")).subquery()
-    return (
-        sa.select(turns.c.uid).order_by(turns.c.turn, turns.c.next_due_at).limit(limit)
-    )
+    return sa.select(turns.c.uid).order_by(turns.c.turn, turns.c.next_due_at)
 
 
 def fetch_first_turns(connection: sa.Connection, *, now: datetime) -> Sequence[str]:
@@ -132,17 +127,17 @@ _NEXT_LOOK: sa.Select[datetime | None] = sa.select(
 
 def fetch_turns(connection: sa.Connection, *, now: datetime) -> Sequence[str]:
     """
-    Return the uids of actions that are due by *now*; small apps take turns.
+    Return the uids of all actions that are due by *now*; small apps take turns.
 
     So an app with 50,000 due actions does not delay another app's ten. Within an app
-    the longest due come first. Returns at most TURNS_AHEAD.
+    the longest due come first.
     """
-    return connection.scalars(_turns_statement(limit=TURNS_AHEAD), {"now": now}).all()
+    return connection.scalars(_turns_statement(), {"now": now}).all()
 
 
 def stream_turns(engine: sa.Engine, *, now: datetime) -> Generator[str]:
     """
-    Yield all that ``fetch_turns`` would return if it had no bound, each uid once.
+    Yield what ``fetch_turns`` returns.
 
     Close it if it is not driven to its end: it holds a connection to PostgreSQL.
     """
@@ -152,15 +147,9 @@ def stream_turns(engine: sa.Engine, *, now: datetime) -> Generator[str]:
             for (uid,) in rows:
                 yield uid
         return
-    offered: set[str] = set()
-    while True:
-        with reading(engine) as connection:
-            ahead = fetch_turns(connection, now=now)
-        uids = [uid for uid in ahead if uid not in offered]
-        yield from uids
-        if not uids or len(ahead) < TURNS_AHEAD:
-            return
-        offered.update(uids)
+    with reading(engine) as connection:
+        uids = fetch_turns(connection, now=now)
+    yield from uids
 
 
 #: Fields of DueAction, in the order of the selected columns.

@@ -97,18 +97,16 @@ def decide_as_missed(
         event that was recorded late.
     """
     found: list[NewOperation] = []
-    tried: set[str] = set()
-    while uids := [u for u in fetch_turns(connection, now=now) if u not in tried]:
-        tried.update(uids)
-        for start in range(0, len(uids), _CHUNK):
-            decisions = _decide(connection, uids[start : start + _CHUNK], now)
-            moved = advance(connection, decisions) if decisions else set()
-            found += [
-                row._replace(reason=reason)
-                for decision in decisions
-                if decision.action_uid in moved
-                for row in decision.operations
-            ]
+    uids = fetch_turns(connection, now=now)
+    for start in range(0, len(uids), _CHUNK):
+        decisions = _decide(connection, uids[start : start + _CHUNK], now)
+        moved = advance(connection, decisions) if decisions else set()
+        found += [
+            row._replace(reason=reason)
+            for decision in decisions
+            if decision.action_uid in moved
+            for row in decision.operations
+        ]
     assert all(row.state is OperationState.MISSED for row in found)  # none may run
     return found
 

@@ -132,6 +132,23 @@ def test_mails_on_their_way_are_uncertain(
     assert {("ada", "uncertain"), ("bob", "sent")} == set(map(tuple, rows))
 
 
+def test_rules_that_cannot_be_read_hold_up_no_other(
+    call: Call, engine: sa.Engine, made_at: datetime
+):
+    """However many they are, what is due since is missed; theirs is the next tick's."""
+    for uid in ("bad", "worse", "worst", "good"):
+        post_before(engine, made_at, uid=uid, name=uid, when=EACH_MINUTE)
+        if uid != "good":
+            edit_action(engine, uid, timing="?", next_due_at=made_at - SECOND)
+
+    data = restore(call, made_at)
+
+    assert 1 == data["missed_actions"]
+    assert ["good"] == [row.action_uid for row in fetch_all(engine)]
+    tick(make_dispatcher(engine), get_now(engine))
+    assert fetch_action(engine, "worst").quarantined_at is not None
+
+
 @pytest.mark.parametrize("catch_up", ["none", "latest", "all"])
 def test_what_was_due_since_is_missed_whatever_catch_up_says(
     call: Call, engine: sa.Engine, made_at: datetime, catch_up: str

@@ -208,11 +208,8 @@ def test_apps_take_turns_from_the_second_chunk_on(
     ]
 
 
-def test_each_turn_comes_once_though_actions_change(
-    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
-):
+def test_each_turn_comes_once_though_actions_change(engine: sa.Engine):
     """What is decided moves on, and may be due again at once; nobody is left out."""
-    monkeypatch.setattr(actions.due_rows, "TURNS_AHEAD", 3)
     uids = make_due(engine, 10)
     seen: list[str] = []
 
