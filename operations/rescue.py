@@ -70,6 +70,9 @@ _revision = scheduled_action_revisions.c
 _attempts_left = _run.attempts_allowed - _run.attempt
 _FAILED = {"state": OperationState.FAILED, "finished_at": db_now(), **NO_CLAIM}
 
+#: What makes an operation wait for its message.
+_PENDING = {"state": OperationState.PENDING, "send_at": db_now()}
+
 # These statements run all day and mostly find nothing: they are built only once.
 
 
@@ -167,15 +170,10 @@ def fail_at_time_limit(
     Returns:
         1, or 0 if that worker does not run the operation any more.
     """
-    failed = connection.execute(
-        sa.update(operations)
-        .where(_run.id == operation_id, _is_run_by(worker_suffix))
-        .values(
-            reason=Reason.TIME_LIMIT,
-            error="the hard time limit was reached, and the process was killed",
-            **_FAILED,
-        )
-    ).rowcount
+    error = "the hard time limit was reached, and the process was killed"
+    values = {"reason": Reason.TIME_LIMIT, "error": error, **_FAILED}
+    mine = _run.id == operation_id, _is_run_by(worker_suffix)
+    failed = _update(connection, *mine, **values)
     if failed:
         _end_steps(connection, [operation_id], Reason.TIME_LIMIT)
     return failed
@@ -189,15 +187,9 @@ def expire_claim(
 
     Arguments and result are as in ``fail_at_time_limit``.
     """
-    return connection.execute(
-        sa.update(operations)
-        .where(
-            _run.id == operation_id,
-            _run.claim_token.is_not(None),
-            _is_of(worker_suffix),
-        )
-        .values(lease_expires_at=db_now())
-    ).rowcount
+    claimed = _run.id == operation_id, _run.claim_token.is_not(None)
+    now = db_now()
+    return _update(connection, *claimed, _is_of(worker_suffix), lease_expires_at=now)
 
 
 def count_kill(
@@ -232,11 +224,8 @@ def count_kill(
             "operations retry ID)"
         )
         reason = f"{Reason.PROCESS_KILLED}: {cause}"
-        connection.execute(
-            sa.update(operations)
-            .where(_run.id == operation_id)
-            .values(reason=reason, error=error, **_FAILED)
-        )
+        dead = _run.id == operation_id
+        _update(connection, dead, reason=reason, error=error, **_FAILED)
         _end_steps(connection, [operation_id], error)
     return 1
 
@@ -253,16 +242,15 @@ def give_back_all(connection: sa.Connection, *, worker_suffix: str) -> int:
     Returns:
         How many operations were given back.
     """
-    return connection.execute(
-        sa.update(operations)
-        .where(_is_run_by(worker_suffix))
-        .values(
-            state=OperationState.PENDING,
-            attempt=_run.attempt - 1,
-            send_at=db_now(),
-            **NO_CLAIM,
-        )
-    ).rowcount
+    uncounted = {**_PENDING, "attempt": _run.attempt - 1, **NO_CLAIM}
+    return _update(connection, _is_run_by(worker_suffix), **uncounted)
+
+
+def _update(
+    connection: sa.Connection, *where: sa.ColumnElement[bool], **values: object
+) -> int:
+    update = sa.update(operations).where(*where)
+    return connection.execute(update.values(values)).rowcount
 
 
 def _is_run_by(worker_suffix: str) -> sa.ColumnElement[bool]:
@@ -355,11 +343,7 @@ def _lost_statement() -> sa.Update:
     found = sa.union_all(*(select_lost(*lane) for lane in EACH_LANE)).subquery()
     id_, sent_at = found.c
     first = sa.select(id_).order_by(sent_at).limit(at_most)
-    return (
-        sa.update(operations)
-        .where(_run.id.in_(first), QUEUED.of())
-        .values(state=OperationState.PENDING, send_at=db_now())
-    )
+    return sa.update(operations).where(_run.id.in_(first), QUEUED.of()).values(_PENDING)
 
 
 def date_back(connection: sa.Connection, *, lease: timedelta, at_most: int) -> int:
@@ -423,14 +407,6 @@ def take_over_all(connection: sa.Connection) -> int:
     Returns:
         How many operations are pending, or have a lease that has run out now.
     """
-    queued = connection.execute(
-        sa.update(operations)
-        .where(_run.state == OperationState.QUEUED)
-        .values(state=OperationState.PENDING, send_at=db_now())
-    )
-    running = connection.execute(
-        sa.update(operations)
-        .where(_run.claim_token.is_not(None))
-        .values(lease_expires_at=db_now())
-    )
-    return queued.rowcount + running.rowcount
+    queued = _update(connection, _run.state == OperationState.QUEUED, **_PENDING)
+    is_claimed = _run.claim_token.is_not(None)
+    return queued + _update(connection, is_claimed, lease_expires_at=db_now())
