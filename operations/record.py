@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from typing import Any, assert_never
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -163,11 +163,7 @@ def _decide_overlap(
     connection: sa.Connection, new: Sequence[NewOperation]
 ) -> list[NewOperation]:
     """Mark as ``skipped`` what may not run beside a live or another new operation."""
-    judged = [
-        row
-        for row in new
-        if row.state is OperationState.PENDING and row.overlap is not Overlap.ALLOW
-    ]
+    judged = [row for row in new if _may_be_skipped(row)]
     if not judged:
         return list(new)
     live = count_live(connection, {row.action_uid for row in judged})
@@ -179,38 +175,33 @@ def _decide_overlap(
     )
     decided = []
     for row in new:
-        if (
-            row.state is not OperationState.PENDING
-            or row.overlap is Overlap.ALLOW
-            or row.id in known
-        ):
-            decided.append(row)
-            continue
-        key = (row.action_uid, row.user_id)
-        waiting[key] -= 1
-        match row.overlap:
-            case Overlap.QUEUE:
-                refused = live[key] >= QUEUE_LIMIT
-                live[key] += 1
-            case Overlap.SKIP:
-                # of several occurrences in one tick, the latest runs
-                refused = live[key] > 0 or waiting[key] > 0
-            case _:
-                assert_never(row.overlap)
-        decided.append(_skip(row) if refused else row)
+        reason = None
+        if _may_be_skipped(row) and row.id not in known:
+            key = (row.action_uid, row.user_id)
+            waiting[key] -= 1
+            match row.overlap:
+                case Overlap.QUEUE:
+                    reason = Reason.QUEUE_FULL if live[key] >= QUEUE_LIMIT else None
+                    live[key] += 1
+                case Overlap.SKIP if live[key] > 0 or waiting[key] > 0:
+                    # of several occurrences in one tick, the latest runs
+                    reason = Reason.OVERLAP
+        decided.append(row if reason is None else _skip(row, reason))
     return decided
+
+
+def _skip(row: NewOperation, reason: Reason) -> NewOperation:
+    return row._replace(state=OperationState.SKIPPED, reason=reason)
+
+
+def _may_be_skipped(row: NewOperation) -> bool:
+    return row.state is OperationState.PENDING and row.overlap is not Overlap.ALLOW
 
 
 def _find_known(connection: sa.Connection, ids: Sequence[UUID]) -> set[UUID]:
     given = select_given(connection, ids)
     found = sa.select(_run.id).where(_run.id.in_(given))
     return set(connection.scalars(found))
-
-
-def _skip(row: NewOperation) -> NewOperation:
-    full = row.overlap is Overlap.QUEUE
-    reason = Reason.QUEUE_FULL if full else Reason.OVERLAP
-    return row._replace(state=OperationState.SKIPPED, reason=reason)
 
 
 def count_live(
