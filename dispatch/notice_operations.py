@@ -15,7 +15,7 @@ from models.decision import NewOperation
 from models.errors import ConflictError
 from models.operation_state import Overlap, Queue, Trigger
 from models.small_app import NoticesModel
-from operations.notices.grouping import NoticeKind, Scope
+from operations.notices.grouping import Notice, NoticeKind, Scope
 from operations.notices.wording import DETAILS_KEY, make_headline
 from operations.record import record
 
@@ -55,20 +55,15 @@ def send_test_notice(
         )
         raise ConflictError(msg)
     now = read_clock(connection)
-    facts: dict[str, Any] = {
-        **dict.fromkeys(("kind", "was"), str(NoticeKind.TEST)),
-        "app": scope.app or None,
-        "zone": scope.zone,
-        "cause": "",
-        "more": False,
-        **dict.fromkeys(("count", "total", "action_count"), 0),
-        **dict.fromkeys(("first_at", "last_at"), now.isoformat()),
-        "actions": [],
-        "operations": [],
-        "mail": list(scope.mail),
-        "webhook": scope.webhook,
-    }
-    new = make_notice_operation(uuid4(), facts, revision, now)
+    notice = Notice(
+        *(uuid4(), scope.app, NoticeKind.TEST),
+        cause_key="",
+        cause="",
+        opened_at=now,
+        last_at=now,
+    )
+    facts = notice.tell(scope, NoticeKind.TEST, now=now)
+    new = make_notice_operation(notice.id, facts, revision, now)
     record(connection, [new])
     return new.id
 
