@@ -8,7 +8,7 @@ a gap between two numbers is what a talkative operation lost in between.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from functools import cache
@@ -17,7 +17,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import Identifier, UtcDateTime, json_rows, make_rows_json
+from models.database.engine import Identifier, json_rows, make_rows_json
 from models.database.plain_json import make_plain_text
 from models.database.tables import operation_log
 from models.operation_state import FINAL_STATES
@@ -119,19 +119,14 @@ def write_lines(
         )
 
 
+_LINE = tuple(each.name for each in fields(LogLine))
+
+
 @cache
 def _insert_statement(dialect: str) -> sa.Executable:
     columns = operation_log.c
-    line = json_rows(
-        dialect,
-        {
-            "number": columns.number.type,
-            "at": UtcDateTime,
-            "attempt": columns.attempt.type,
-            **{name: sa.Text() for name in ("step", "level", "text")},
-        },
-        "lines",
-    )
+    kinds = {name: columns[name].type for name in _LINE}
+    line = json_rows(dialect, kinds, "lines")
     operation_id = sa.bindparam("operation_id", type_=Identifier)
     former = (
         sa.select(sa.func.coalesce(sa.func.max(columns.number), 0))
@@ -139,13 +134,11 @@ def _insert_statement(dialect: str) -> sa.Executable:
         .scalar_subquery()
     )
     chosen = sa.select(
-        operation_id,
-        former + line.c.number,
-        *(line.c[name] for name in ("at", "attempt", "step", "level", "text")),
+        operation_id, former + line.c.number, *(line.c[name] for name in _LINE[1:])
     )
     return (
         sa.insert(operation_log)
-        .from_select([column.name for column in columns], chosen)
+        .from_select(["operation_id", *_LINE], chosen)
         .returning(columns.number)
     )
 
