@@ -105,9 +105,8 @@ class CeleryTaskSender:
         self._results = settings.task_results
         self._timeout_s = settings.broker_timeout.total_seconds()
         self._read_installation = read_installation
-        self._links: dict[str | None, Link] = {None: Link(settings, None)}
-        for name in settings.task_connections:
-            self._links[name] = Link(settings, name)
+        names = None, *settings.task_connections
+        self._links = {name: Link(settings, name) for name in names}
 
     def place(self, task: ForeignTask) -> ForeignTask:
         """Return *task* with its queue; StepError if the settings forbid it."""

@@ -374,15 +374,15 @@ def _keep_wanted(
         for user in fetch_users(connection, app, ids)
     }
     filters = _fetch_filters(connection, {row.action_uid for row in new})
-    kept = []
-    for row in new:
-        if row.trigger is Trigger.EVENT and row.user_id is not None:
-            user = users.get((row.app, row.user_id))
-            wanted = filters.get(row.action_uid)
-            if user is None or not keeps_triggering_user(wanted, user, now=now):
-                continue
-        kept.append(row)
-    return kept
+
+    def is_wanted(row: NewOperation) -> bool:
+        if row.trigger is not Trigger.EVENT or row.user_id is None:
+            return True
+        user = users.get((row.app, row.user_id))
+        asked = filters.get(row.action_uid)
+        return user is not None and keeps_triggering_user(asked, user, now=now)
+
+    return [row for row in new if is_wanted(row)]
 
 
 def _fetch_filters(

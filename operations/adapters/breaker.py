@@ -131,14 +131,14 @@ class PatientMailer:
             yield _PatientSession(send, self.breaker)
 
 
+@dataclass(slots=True)
 class _PatientSession:
     """Asks the breaker before the first mail, and again after a server failure."""
 
-    def __init__(self, send: SendMail, breaker: Breaker) -> None:
-        self._send = send
-        self._breaker = breaker
-        self._admitted = False
-        self._tries = False
+    _send: SendMail
+    _breaker: Breaker
+    _admitted: bool = False
+    _tries: bool = False
 
     def __call__(self, mail: Mail, *, now: datetime) -> Sending:
         """Send *mail*, or say when to try again; see :class:`ports.SendMail`."""
