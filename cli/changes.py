@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_module
-import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 from uuid import UUID
@@ -22,7 +21,6 @@ from cli.options import (
 )
 from cli.output import err, format_both, out
 from models.errors import UsageError
-from models.json_form import write_json
 from models.paging import Page
 from models.units import format_count
 from overview.changes import (
@@ -103,7 +101,7 @@ def export(wanted: ChangeFilter) -> None:
     """
     with use_engine() as engine:
         for change in export_changes(engine, wanted):
-            sys.stdout.write(f"{write_json(change)}\n")
+            out().json(change, indented=False)
 
 
 def verify(

@@ -88,10 +88,10 @@ class Output(Console):
             more = f" and {len(where) - 1:,} more" if len(where) > 1 else ""
             self.warn(f"{where[0]}{more}: {message} {hint}".rstrip())
 
-    def json(self, value: object) -> None:
-        """Print *value* as JSON: indented on a terminal, else on one line."""
-        indent = 2 if sys.stdout.isatty() else None
-        sys.stdout.write(f"{write_json(value, indent=indent)}\n")
+    def json(self, value: object, *, indented: bool | None = None) -> None:
+        """Print *value* as JSON: indented, by default on a terminal, or on one line."""
+        wanted = self.file.isatty() if indented is None else indented
+        self.file.write(f"{write_json(value, indent=2 if wanted else None)}\n")
 
     def found(self, found: _T, show: Callable[[_T], None], *, json: bool) -> None:
         """Print what a command found: as JSON, or by *show* for people."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import sys
-
+from cli.output import out
 from models.door.action_schema import make_action_schema
 
 
@@ -14,5 +12,4 @@ def schema() -> None:
 
     A document may name the file that has it: "$schema": "action.schema.json".
     """
-    text = json.dumps(make_action_schema(), ensure_ascii=False, indent=2)
-    sys.stdout.write(f"{text}\n")
+    out().json(make_action_schema(), indented=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
@@ -15,7 +14,6 @@ from cli.connection import ask_database, get_engine, get_settings
 from cli.options import JsonOption, option
 from cli.output import describe_pause, format_both, format_due, out, style_state
 from models.errors import UsageError
-from models.json_form import write_json
 from models.units import format_age, format_bytes, format_count, format_seconds
 from overview.doctor.checks import LOOKS
 from overview.doctor.examine import find_trouble, look_at_own_scheduler
@@ -277,4 +275,4 @@ def support_bundle() -> None:
     settings = get_settings()
     findings = list(find_trouble(get_engine(), settings))
     bundle = ask_database(make_bundle, settings, findings)
-    sys.stdout.write(f"{write_json(bundle, indent=2)}\n")
+    out().json(bundle, indented=True)

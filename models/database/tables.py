@@ -70,15 +70,21 @@ class Rows:
         return (self.on_sqlite or self.condition).format("")
 
 
+def _table(
+    name: str, *parts: Column[Any] | sa.Constraint | Index, **more: Any
+) -> sa.Table:
+    return sa.Table(name, metadata, *parts, **more)
+
+
 def _partial(
-    name: str, *columns: str | sa.TextClause, where: Rows | str, unique: bool = False
+    name: str, columns: str | Iterable[sa.TextClause | str], where: Rows | str
 ) -> Index:
-    """Make a partial index of expressions, and of columns, several in one text."""
+    """Make a partial index of columns, or expressions; a unique one if so named."""
     rows = where if isinstance(where, Rows) else Rows(where)
     return Index(
         name,
-        *(part for c in columns for part in (c.split() if isinstance(c, str) else [c])),
-        unique=unique,
+        *(columns.split() if isinstance(columns, str) else columns),
+        unique=name.startswith("uq_"),
         postgresql_where=sa.text(str(rows)),
         sqlite_where=sa.text(rows.of_sqlite),
     )
@@ -111,9 +117,8 @@ TURNS_OVER = {
 }
 
 #: One row, made by the migration: the identity of this installation, in each message.
-installation = sa.Table(
+installation = _table(
     "installation",
-    metadata,
     Column("id", Identifier, primary_key=True),
     # what tasks of users' own are sent with is signed with it; never shown
     Column("secret", sa.Text, nullable=False, default=lambda: token_hex(32)),
@@ -126,9 +131,8 @@ installation = sa.Table(
 )
 
 #: Messages in our queues that are not ours: read by doctor, pruned by workers.
-strangers = sa.Table(
+strangers = _table(
     "strangers",
-    metadata,
     # by its name on the broker
     Column("queue", sa.Text, primary_key=True),
     # operations/fleet/strangers.py
@@ -146,9 +150,8 @@ ALIVE_FOR = timedelta(seconds=90)
 
 #: Every scheduler and worker that runs; each renews its row, and maintenance prunes
 #: the rows of those that ended without deleting theirs.
-processes = sa.Table(
+processes = _table(
     "processes",
-    metadata,
     # random per process start
     Column("id", Identifier, primary_key=True),
     # scheduler, worker
@@ -178,18 +181,16 @@ processes = sa.Table(
 
 #: Queues of which nothing is sent or claimed for a while: at most a row for each. One
 #: whose end has passed means nothing, and nobody has to remove it.
-queue_pauses = sa.Table(
+queue_pauses = _table(
     "queue_pauses",
-    metadata,
     # as people name it: quick, heavy, celery
     Column("queue", sa.Text, primary_key=True),
     *_pause(nullable=False),
 )
 
 #: Who led when: a row for each fence.
-leaderships = sa.Table(
+leaderships = _table(
     "leaderships",
-    metadata,
     Column("fence", sa.BigInteger, primary_key=True, autoincrement=False),
     Column("hostname", sa.Text, nullable=False),
     Column("pid", sa.Integer, nullable=False),
@@ -198,9 +199,8 @@ leaderships = sa.Table(
     Column("released_at", UtcDateTime),
 )
 
-small_apps = sa.Table(
+small_apps = _table(
     "small_apps",
-    metadata,
     Column("uid", sa.Text, primary_key=True),
     Column("name", sa.Text, nullable=False),
     Column("timezone", sa.Text),
@@ -220,11 +220,9 @@ small_apps = sa.Table(
     # its uid stays taken; applying its document again brings it back
     Column("deleted_at", UtcDateTime),
     # the tick: pauses that are over
-    _partial(
-        "ix_small_apps_paused_until", "paused_until", where="paused_until IS NOT NULL"
-    ),
+    _partial("ix_small_apps_paused_until", "paused_until", "paused_until IS NOT NULL"),
     # the tick: pauses that are not in all of their actions yet
-    _partial("ix_small_apps_spread", "uid", where="spread IS NOT NULL"),
+    _partial("ix_small_apps_spread", "uid", "spread IS NOT NULL"),
 )
 
 #: Users whom a filter of recipients may leave out: few of many.
@@ -232,9 +230,8 @@ MAY_BE_LEFT_OUT = Rows(
     "({0}disabled OR {0}expires_at IS NOT NULL OR {0}activated_at IS NULL)"
 )
 
-users = sa.Table(
+users = _table(
     "users",
-    metadata,
     Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
     Column("id", sa.Text, primary_key=True),
     Column("email", sa.Text, nullable=False),
@@ -246,12 +243,11 @@ users = sa.Table(
     Column("activated_at", UtcDateTime),
     Column("last_seen_at", UtcDateTime),
     # recipients: how many are left out, and why
-    _partial("ix_users_may_be_left_out", "app id", where=MAY_BE_LEFT_OUT),
+    _partial("ix_users_may_be_left_out", "app id", MAY_BE_LEFT_OUT),
 )
 
-memberships = sa.Table(
+memberships = _table(
     "memberships",
-    metadata,
     Column("app", sa.Text, primary_key=True),
     # the key also serves: members of a group of an app
     Column("group_name", sa.Text, primary_key=True),
@@ -261,9 +257,8 @@ memberships = sa.Table(
     ),
 )
 
-templates = sa.Table(
+templates = _table(
     "templates",
-    metadata,
     Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
     Column("name", sa.Text, primary_key=True),
     Column("subject", sa.Text, nullable=False),
@@ -272,9 +267,8 @@ templates = sa.Table(
 )
 
 #: Named holiday calendars of a small app; each change is a new version.
-holidays = sa.Table(
+holidays = _table(
     "holidays",
-    metadata,
     Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
     Column("name", sa.Text, primary_key=True),
     Column("version", sa.Integer, primary_key=True),
@@ -304,9 +298,8 @@ RESTING_ACTIONS = Rows(
 #: Actions whose runs an outside monitor hears of.
 PINGING_ACTIONS = Rows("{0}pings")
 
-scheduled_actions = sa.Table(
+scheduled_actions = _table(
     "scheduled_actions",
-    metadata,
     Column("uid", sa.Text, primary_key=True),
     Column("app", sa.ForeignKey("small_apps.uid"), nullable=False),
     Column("name", sa.Text, nullable=False),
@@ -360,51 +353,43 @@ scheduled_actions = sa.Table(
     Column("deleted_at", UtcDateTime),
     # the tick: what is due, oldest first, at a cost that ignores what is not due;
     # actions list: the next due first
-    _partial("ix_scheduled_actions_due", "next_due_at app", where=DUE_ACTIONS),
+    _partial("ix_scheduled_actions_due", "next_due_at app", DUE_ACTIONS),
     # the tick: pauses that are over
     _partial(
-        "ix_scheduled_actions_paused_until",
-        "paused_until",
-        where="paused_until IS NOT NULL",
+        "ix_scheduled_actions_paused_until", "paused_until", "paused_until IS NOT NULL"
     ),
     # posting: a name is unique among the actions of an app that are not deleted
-    _partial(
-        "uq_scheduled_actions_app_name",
-        "app name",
-        where="deleted_at IS NULL",
-        unique=True,
-    ),
+    _partial("uq_scheduled_actions_app_name", "app name", "deleted_at IS NULL"),
     # actions list: those that do not run; now: how many are paused, or in quarantine
     _partial(
         "ix_scheduled_actions_idle",
         "app name paused_at quarantined_at",
-        where=f"deleted_at IS NULL AND {IDLE_ACTIONS}",
+        f"deleted_at IS NULL AND {IDLE_ACTIONS}",
     ),
     # actions list: those that were deleted
-    _partial("ix_scheduled_actions_deleted", "app name", where=DELETED_ACTIONS),
+    _partial("ix_scheduled_actions_deleted", "app name", DELETED_ACTIONS),
     # resting: those that are paused if they fail again and again
-    _partial("ix_scheduled_actions_resting", "uid", where=RESTING_ACTIONS),
+    _partial("ix_scheduled_actions_resting", "uid", RESTING_ACTIONS),
     # recording: the actions whose runs an outside monitor hears of
-    _partial("ix_scheduled_actions_pings", "uid", where=PINGING_ACTIONS),
+    _partial("ix_scheduled_actions_pings", "uid", PINGING_ACTIONS),
     # recording an event: the actions of the app that wait for it
     _partial(
         "ix_scheduled_actions_event",
         "app event",
-        where="event IS NOT NULL AND deleted_at IS NULL",
+        "event IS NOT NULL AND deleted_at IS NULL",
     ),
     # ending an operation: the actions that follow it
     _partial(
         "ix_scheduled_actions_follows",
         "follows",
-        where="follows IS NOT NULL AND deleted_at IS NULL",
+        "follows IS NOT NULL AND deleted_at IS NULL",
     ),
     postgresql_with=TURNS_OVER,
 )
 
 #: Immutable: the document that each operation ran, by (uid, revision).
-scheduled_action_revisions = sa.Table(
+scheduled_action_revisions = _table(
     "scheduled_action_revisions",
-    metadata,
     Column("uid", sa.Text, primary_key=True),
     Column("revision", sa.Integer, primary_key=True),
     Column("document", Json, nullable=False),
@@ -424,9 +409,8 @@ scheduled_action_revisions = sa.Table(
     postgresql_with=TURNS_OVER,
 )
 
-events = sa.Table(
+events = _table(
     "events",
-    metadata,
     Column("id", Identifier, primary_key=True),
     Column("app", sa.ForeignKey("small_apps.uid"), nullable=False),
     Column("name", sa.Text, nullable=False),
@@ -437,12 +421,7 @@ events = sa.Table(
     Column("source", sa.Text),
     Column("source_id", sa.Text),
     # recording: an event that is sent again is not a new one
-    _partial(
-        "uq_events_source",
-        "app source source_id",
-        where="source IS NOT NULL",
-        unique=True,
-    ),
+    _partial("uq_events_source", "app source source_id", "source IS NOT NULL"),
     # the tick: events whose delay has passed since the last tick
     Index("ix_events_app_name_at", "app", "name", "at"),
     # the tick: events that were recorded after their instant
@@ -549,9 +528,8 @@ PING_FAILED = Rows("{0}ping_error IS NOT NULL")
 #: What is written into an operation whose claim ends, however it does.
 NO_CLAIM: Mapping[str, None] = {"claim_token": None, "lease_expires_at": None}
 
-operations = sa.Table(
+operations = _table(
     "operations",
-    metadata,
     Column("id", Identifier, primary_key=True),
     # No foreign keys: rows outlive what made them, and a check for each operation
     # would cost a tenth of the tick.
@@ -606,74 +584,63 @@ operations = sa.Table(
     # sending: what is pending and stands in no line, oldest first
     _partial(
         "ix_operations_pending",
-        _of_row(STANDS_IN_LINE),
-        "send_at recorded_at",
-        where=PENDING,
+        [_of_row(STANDS_IN_LINE), "send_at", "recorded_at"],
+        PENDING,
     ),
     # sending: the lines in which something is pending
-    _partial("ix_operations_in_line", _of_row(LINE), where=PENDING_IN_LINE),
+    _partial("ix_operations_in_line", [_of_row(LINE)], PENDING_IN_LINE),
     # sending: runs that people asked for, which go before scheduled ones
-    _partial("ix_operations_pending_manual", "send_at", where=PENDING_MANUAL),
+    _partial("ix_operations_pending_manual", "send_at", PENDING_MANUAL),
     # lateness: what is to be looked at
-    _partial("ix_operations_expected", "expected_at", where=EXPECTED),
+    _partial("ix_operations_expected", "expected_at", EXPECTED),
     # answers: tasks whose end is waited for, by their deadline
-    _partial("ix_operations_awaiting", "send_at", where=AWAITING),
+    _partial("ix_operations_awaiting", "send_at", AWAITING),
     # Now, doctor: what is to be tried again
-    _partial("ix_operations_tried_before", "started_at", where=TRIED_BEFORE),
+    _partial("ix_operations_tried_before", "started_at", TRIED_BEFORE),
     # sending: how much of its share each app is using, read from the index alone
-    _partial("ix_operations_first_lane", "app trigger", where=UNDER_WAY_FIRST),
+    _partial("ix_operations_first_lane", "app trigger", UNDER_WAY_FIRST),
     # overlap, sending, claiming: the live operations of an action (and user), by place
     _partial(
         "ix_operations_live",
-        "action_uid",
-        *map(_of_row, (USER_OR_NOBODY, *PLACE)),
-        where=LIVE_OR_CLAIMED,
+        ["action_uid", *map(_of_row, (USER_OR_NOBODY, *PLACE))],
+        LIVE_OR_CLAIMED,
     ),
     # sending: at most one heavy operation of an app is queued or claimed
-    _partial("ix_operations_heavy", "app", where=UNDER_WAY_HEAVY),
+    _partial("ix_operations_heavy", "app", UNDER_WAY_HEAVY),
     # claiming: what guarantees the rule above
-    _partial("uq_operations_heavy_claimed", "app", where=CLAIMED_HEAVY, unique=True),
+    _partial("uq_operations_heavy_claimed", "app", CLAIMED_HEAVY),
     # claiming: what guarantees that one of a line (overlap: queue) runs
-    _partial(
-        "uq_operations_line_claimed", "action_uid", where=CLAIMED_OF_NOBODY, unique=True
-    ),
+    _partial("uq_operations_line_claimed", "action_uid", CLAIMED_OF_NOBODY),
     # claiming: the same of a user's line; in an index no null equals another
-    _partial(
-        "uq_operations_user_line_claimed",
-        "action_uid user_id",
-        where=CLAIMED_IN_LINE,
-        unique=True,
-    ),
+    _partial("uq_operations_user_line_claimed", "action_uid user_id", CLAIMED_IN_LINE),
     # rescue, Now, workers: leases that ran out, and what runs
-    _partial("ix_operations_claimed", "state", where=CLAIMED),
+    _partial("ix_operations_claimed", "state", CLAIMED),
     # rescue: messages that were lost, lane by lane
-    _partial("ix_operations_queued", "queue lane sent_at", where=QUEUED),
+    _partial("ix_operations_queued", "queue lane sent_at", QUEUED),
     # operations list, why, audit: the operations of an action, by occurrence
     Index("ix_operations_action_uid_occurrence", "action_uid", "occurrence"),
     # doctor, metrics, notices: what failed or was missed lately
-    _partial("ix_operations_troubled", "finished_at", where=TROUBLED),
+    _partial("ix_operations_troubled", "finished_at", TROUBLED),
     # actions list: what failed or was missed lately in an app
-    _partial("ix_operations_app_troubled", "app finished_at", where=TROUBLED),
+    _partial("ix_operations_app_troubled", "app finished_at", TROUBLED),
     # operations list: the latest that did not succeed
-    _partial("ix_operations_unsuccessful", "recorded_at", where=UNSUCCESSFUL),
+    _partial("ix_operations_unsuccessful", "recorded_at", UNSUCCESSFUL),
     # operations list: the same of an app
-    _partial("ix_operations_app_unsuccessful", "app recorded_at", where=UNSUCCESSFUL),
+    _partial("ix_operations_app_unsuccessful", "app recorded_at", UNSUCCESSFUL),
     # days of an action: what did not succeed, read from the index alone
     _partial(
-        "ix_operations_action_unsuccessful",
-        "action_uid occurrence state",
-        where=UNSUCCESSFUL,
+        "ix_operations_action_unsuccessful", "action_uid occurrence state", UNSUCCESSFUL
     ),
     # operations list: the latest; maintenance: the oldest
     Index("ix_operations_recorded_at", "recorded_at"),
     # operations list: the latest of an app, however much the others do
     Index("ix_operations_app_recorded_at", "app", "recorded_at"),
     # pinging: what an outside monitor is still to hear
-    _partial("ix_operations_unpinged", "action_uid started_at", where=UNPINGED),
+    _partial("ix_operations_unpinged", "action_uid started_at", UNPINGED),
     # doctor: what outside monitors did not take lately
-    _partial("ix_operations_ping_failed", "finished_at", where=PING_FAILED),
+    _partial("ix_operations_ping_failed", "finished_at", PING_FAILED),
     # operations list, calendar: those of a period that were recorded at another time
-    _partial("ix_operations_recorded_apart", "occurrence", where=RECORDED_APART),
+    _partial("ix_operations_recorded_apart", "occurrence", RECORDED_APART),
     postgresql_with=TURNS_OVER,
 )
 
@@ -683,9 +650,8 @@ IS_REVISION = sa.and_(
     scheduled_action_revisions.c.revision == operations.c.action_revision,
 )
 
-operation_steps = sa.Table(
+operation_steps = _table(
     "operation_steps",
-    metadata,
     _owner("operations"),
     Column("position", sa.Integer, primary_key=True),
     Column("name", sa.Text, nullable=False),
@@ -707,9 +673,8 @@ UNCERTAIN = Rows("{0}state = 'uncertain'")
 #: Mails that certainly did not leave.
 FAILED_MAILS = Rows("{0}state = 'failed'")
 
-deliveries = sa.Table(
+deliveries = _table(
     "deliveries",
-    metadata,
     _owner("operations"),
     Column("step", sa.Text, primary_key=True),
     Column("recipient", sa.Text, primary_key=True),
@@ -725,22 +690,21 @@ deliveries = sa.Table(
     # what was handed over: a digest of mail_contents, or too large; null: not kept
     Column("content", sa.Text),
     # doctor, mails list: mails that an operator has to decide about
-    _partial("ix_deliveries_uncertain", "updated_at", where=UNCERTAIN),
+    _partial("ix_deliveries_uncertain", "updated_at", UNCERTAIN),
     # mails list: the latest of all
     Index("ix_deliveries_updated_at", "updated_at"),
     # mails list: the latest of an app
     Index("ix_deliveries_app_updated_at", "app", "updated_at"),
     # mails list: those that failed
-    _partial("ix_deliveries_failed", "app updated_at", where=FAILED_MAILS),
+    _partial("ix_deliveries_failed", "app updated_at", FAILED_MAILS),
     # maintenance: contents of which no mail is left
-    _partial("ix_deliveries_content", "content", where="content IS NOT NULL"),
+    _partial("ix_deliveries_content", "content", "content IS NOT NULL"),
     postgresql_with=TURNS_OVER,
 )
 
 #: What mails said, as it was handed over: equal mails share a row.
-mail_contents = sa.Table(
+mail_contents = _table(
     "mail_contents",
-    metadata,
     # SHA-256 of the other columns but the last
     Column("digest", sa.Text, primary_key=True),
     Column("subject", sa.Text, nullable=False),
@@ -755,9 +719,8 @@ mail_contents = sa.Table(
 
 #: What the steps of an operation said while they ran; of a talkative one, the first
 #: and the last lines.
-operation_log = sa.Table(
+operation_log = _table(
     "operation_log",
-    metadata,
     _owner("operations"),
     Column("number", sa.Integer, primary_key=True),
     Column("at", UtcDateTime, nullable=False),
@@ -773,9 +736,8 @@ operation_log = sa.Table(
 OPEN_NOTICES = Rows("{0}closed_at IS NULL")
 
 #: What notices are about: a row for each cause, for as long as it lasts.
-notices = sa.Table(
+notices = _table(
     "notices",
-    metadata,
     Column("id", Identifier, primary_key=True),
     # uid of the small app whose addresses get the notices; empty: the installation's
     Column("scope", sa.Text, nullable=False),
@@ -798,14 +760,11 @@ notices = sa.Table(
     Column("examples", Json, nullable=False),
     Column("closed_at", UtcDateTime),
     # reporting: the open causes; each is open once, whoever finds it
-    _partial(
-        "uq_notices_open", "scope kind cause_key", where=OPEN_NOTICES, unique=True
-    ),
+    _partial("uq_notices_open", "scope kind cause_key", OPEN_NOTICES),
 )
 
-leases = sa.Table(
+leases = _table(
     "leases",
-    metadata,
     Column("name", sa.Text, primary_key=True),
     # random per process start; never the pid: in containers everyone is pid 1
     Column("holder", Identifier),
@@ -840,9 +799,8 @@ leases = sa.Table(
 
 #: Servers that many operations need and that fail: a row for each, for as long as that
 #: lasts. Operations that need one wait until *retry_at*; then one of them tries.
-breakers = sa.Table(
+breakers = _table(
     "breakers",
-    metadata,
     # such as mail server mail.example.org:587
     Column("name", sa.Text, primary_key=True),
     Column("since", UtcDateTime, nullable=False),
@@ -853,9 +811,8 @@ breakers = sa.Table(
 )
 
 #: The rules of every time zone in use, as they were when instants were computed.
-zones = sa.Table(
+zones = _table(
     "zones",
-    metadata,
     Column("name", sa.Text, primary_key=True),
     # a TZif file (RFC 9636)
     Column("data", sa.LargeBinary, nullable=False),
@@ -864,9 +821,8 @@ zones = sa.Table(
     Column("recorded_at", UtcDateTime, nullable=False),
 )
 
-domains = sa.Table(
+domains = _table(
     "domains",
-    metadata,
     Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
     Column("name", sa.Text, primary_key=True),
     Column("source", Json, nullable=False),
@@ -880,9 +836,8 @@ domains = sa.Table(
     Column("published_at", UtcDateTime),
 )
 
-domain_versions = sa.Table(
+domain_versions = _table(
     "domain_versions",
-    metadata,
     Column("app", sa.Text, primary_key=True),
     Column("domain", sa.Text, primary_key=True),
     Column("version", sa.Integer, primary_key=True),
@@ -900,9 +855,8 @@ domain_versions = sa.Table(
     sa.ForeignKeyConstraint(["app", "domain"], ["domains.app", "domains.name"]),
 )
 
-app_documents = sa.Table(
+app_documents = _table(
     "app_documents",
-    metadata,
     Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
     # design, permissions
     Column("part", sa.Text, primary_key=True),
@@ -914,9 +868,8 @@ app_documents = sa.Table(
 )
 
 #: Who may ask over HTTP. A secret is shown once, and only its digest is kept.
-api_keys = sa.Table(
+api_keys = _table(
     "api_keys",
-    metadata,
     # the part of the key that may be shown: mh_<id>_...
     Column("id", sa.Text, primary_key=True),
     # null: all small apps, and the installation itself
@@ -941,9 +894,8 @@ api_keys = sa.Table(
 )
 
 #: People at the pages: links that sign in once, and the sessions that follow.
-sign_ins = sa.Table(
+sign_ins = _table(
     "sign_ins",
-    metadata,
     # SHA-256 of what the link or the cookie holds
     Column("digest", sa.Text, primary_key=True),
     # link, invitation, choice (of what one may sign in to), session; used: a sign-in at
@@ -963,9 +915,8 @@ sign_ins = sa.Table(
 )
 
 #: The answers to requests that carried an Idempotency-Key, for a day.
-idempotency_keys = sa.Table(
+idempotency_keys = _table(
     "idempotency_keys",
-    metadata,
     # whose: of an API key or a session
     Column("caller", sa.Text, primary_key=True),
     Column("key", sa.Text, primary_key=True),
@@ -982,9 +933,8 @@ idempotency_keys = sa.Table(
 )
 
 #: Who changed what: append-only, each row chained to the one before by its hash.
-changes = sa.Table(
+changes = _table(
     "changes",
-    metadata,
     Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
     Column("at", UtcDateTime, nullable=False),
     # such as root@host, or the name of an API key
@@ -1016,9 +966,8 @@ changes = sa.Table(
 )
 
 #: The end of the chain of changes, locked by whoever appends to it. One row.
-change_head = sa.Table(
+change_head = _table(
     "change_head",
-    metadata,
     Column("id", sa.Integer, primary_key=True, autoincrement=False),
     Column("number", sa.BigInteger, nullable=False),
     Column("hash", sa.Text, nullable=False),
@@ -1029,9 +978,8 @@ OPEN_BULK_CHANGES = Rows("{0}finished_at IS NULL")
 OPEN_BACKFILLS = Rows("{0}finished_at IS NULL")
 
 #: One change of many actions or operations, done in batches, and its progress.
-bulk_changes = sa.Table(
+bulk_changes = _table(
     "bulk_changes",
-    metadata,
     Column("id", Identifier, primary_key=True),
     # whose actions or operations; null: of all apps
     Column("app", sa.Text),
@@ -1060,13 +1008,12 @@ bulk_changes = sa.Table(
     # bulk page: the latest
     Index("ix_bulk_changes_created_at", "created_at"),
     # looking for work
-    _partial("ix_bulk_changes_open", "created_at", where=OPEN_BULK_CHANGES),
+    _partial("ix_bulk_changes_open", "created_at", OPEN_BULK_CHANGES),
 )
 
 #: Past occurrences that are run after all.
-backfills = sa.Table(
+backfills = _table(
     "backfills",
-    metadata,
     Column("id", Identifier, primary_key=True),
     Column("app", sa.Text, nullable=False),
     Column("action_uid", sa.Text, nullable=False),
@@ -1087,15 +1034,14 @@ backfills = sa.Table(
     # backfills list: of an action
     Index("ix_backfills_action_uid_created_at", "action_uid", "created_at"),
     # the scheduler: what is not over
-    _partial("ix_backfills_open", "created_at", where=OPEN_BACKFILLS),
+    _partial("ix_backfills_open", "created_at", OPEN_BACKFILLS),
 )
 
 #: Occurrences of a backfill whose operation is not recorded yet.
 BACKFILL_WAITING = Rows("{0}outcome IS NULL")
 
-backfill_occurrences = sa.Table(
+backfill_occurrences = _table(
     "backfill_occurrences",
-    metadata,
     _owner("backfills"),
     Column("occurrence", UtcDateTime, primary_key=True),
     # the id that the occurrence has anyway
@@ -1104,9 +1050,7 @@ backfill_occurrences = sa.Table(
     Column("outcome", sa.Text),
     # the scheduler: the next of a backfill
     _partial(
-        "ix_backfill_occurrences_waiting",
-        "backfill_id occurrence",
-        where=BACKFILL_WAITING,
+        "ix_backfill_occurrences_waiting", "backfill_id occurrence", BACKFILL_WAITING
     ),
     postgresql_with=TURNS_OVER,
 )

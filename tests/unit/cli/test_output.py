@@ -235,3 +235,10 @@ def _piping(environment: dict[str, str]) -> Iterator[StringIO]:
         out.cache_clear()
         yield pipe
         out.cache_clear()
+
+
+def test_json_goes_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]):
+    """What is asked of standard error is not among the data, as JSON neither."""
+    err().json({"a": 1})
+
+    assert ("", '{"a": 1}\n') == tuple(capsys.readouterr())
