@@ -134,11 +134,9 @@ def _read_elapsed(value: object, info: ValidationInfo) -> timedelta:
             raise
         raise RuleError(error.message, hint) from None
     if duration.months:
-        message = "has months or years, whose length depends on the date."
-        raise RuleError(message, hint)
+        raise RuleError("has months or years, whose length depends on the date.", hint)
     if duration.is_zero:
-        message = "is zero."
-        raise RuleError(message, hint)
+        raise RuleError("is zero.", hint)
     return duration.elapsed
 
 
@@ -499,32 +497,22 @@ class Settings(BaseModel):
             ("operation_heartbeat", "operation_lease"),
         ):
             if getattr(self, lease) < _THREE_SECONDS:
-                raise _ClashError(
-                    lease,
-                    "is too short to be renewed in time.",
-                    f"Write it like the default, {_default(lease)}.",
-                )
+                hint = f"Write it like the default, {_default(lease)}."
+                raise _ClashError(lease, "is too short to be renewed in time.", hint)
             if getattr(self, heartbeat) * 3 > getattr(self, lease):
-                raise _ClashError(
-                    heartbeat,
-                    f"is more than a third of {_variable(lease)}: two lost "
-                    "renewals would end the lease.",
-                    # Whole seconds, so that the advice is short and never too long.
-                    f"Write at most PT{getattr(self, lease) // _THREE_SECONDS}S.",
-                )
+                said = f"is more than a third of {_variable(lease)}: two lost renewals"
+                # Whole seconds, so that the advice is short and never too long.
+                hint = f"Write at most PT{getattr(self, lease) // _THREE_SECONDS}S."
+                raise _ClashError(heartbeat, f"{said} would end the lease.", hint)
         for field, bound, why in _SHORTER:
             if getattr(self, field) >= getattr(self, bound):
-                raise _ClashError(
-                    field,
-                    f"is not shorter than {_variable(bound)}: {why}",
-                    f"Write less than {_iso(getattr(self, bound))}.",
-                )
+                said = f"is not shorter than {_variable(bound)}: {why}"
+                hint = f"Write less than {_iso(getattr(self, bound))}."
+                raise _ClashError(field, said, hint)
         if self.web_proxy_header is not None and not self.web_proxies:
-            raise _ClashError(
-                "web_proxy_header",
-                f"is believed of nobody: {_variable('web_proxies')} lists none.",
-                "Write there the addresses of the proxies that sign people in.",
-            )
+            said = f"is believed of nobody: {_variable('web_proxies')} lists none."
+            hint = "Write there the addresses of the proxies that sign people in."
+            raise _ClashError("web_proxy_header", said, hint)
         self._check_oidc()
         self._check_bounds()
         self._check_connections()
@@ -575,21 +563,20 @@ class Settings(BaseModel):
                 raise _ClashError("task_queue", error.message, error.hint) from None
         for field in ("task_rules", "task_results"):
             for name in getattr(self, field).keys() - {"", *self.task_connections}:
+                said = f"names {name!r}, which is no connection."
+                known = _variable("task_connections")
                 raise _ClashError(
-                    field,
-                    f"names {name!r}, which is no connection.",
-                    f"Name it in {_variable('task_connections')}, too, or leave it"
-                    " out.",
+                    field, said, f"Name it in {known}, too, or leave it out."
                 )
         for name, url in self.task_connections.items():
             rules = self.task_rules.get(name, ConnectionRules())
             if url.startswith("sentinel") and not rules.master:
-                raise _ClashError(
-                    "task_connections",
-                    f"has Sentinels, {name!r}, without the name of their master.",
+                said = f"has Sentinels, {name!r}, without the name of their master."
+                hint = (
                     f"Write it into {_variable('task_rules')}, as 'master_name' among"
-                    " the transport_options.",
                 )
+                hint += " the transport_options."
+                raise _ClashError("task_connections", said, hint)
 
     def name_starter(self, command: str) -> str:
         """Return *command*, or ``minutehand up`` where that runs all parts in one."""
@@ -607,37 +594,29 @@ class Settings(BaseModel):
             else:
                 same = os.path.realpath(path or "") == os.path.realpath(ours or "")
             if same:
-                raise _ClashError(
-                    "sql_connections",
-                    f"has a connection {name!r} to Minutehand's own database.",
-                    "Name another database.",
-                )
+                said = f"has a connection {name!r} to Minutehand's own database."
+                raise _ClashError("sql_connections", said, "Name another database.")
             if find_roles(self.database_url) & find_roles(url):
-                raise _ClashError(
-                    "sql_connections",
-                    f"has a connection {name!r} as Minutehand's own role: its queries "
-                    "could end our sessions.",
-                    "Name a role that may do nothing but read.",
+                said = (
+                    f"has a connection {name!r} as Minutehand's own role: its queries"
                 )
+                hint = "Name a role that may do nothing but read."
+                said += " could end our sessions."
+                raise _ClashError("sql_connections", said, hint)
 
     def _check_bounds(self) -> None:
         """Refuse durations that would break a promise with any other settings."""
         minute, day = timedelta(minutes=1), timedelta(days=1)
         if self.lookback < minute:
-            raise _ClashError(
-                "lookback",
-                "is shorter than the minute between two ticks: occurrences between "
-                "them would be missed.",
-                "Write at least PT1M.",
-            )
+            said = "is shorter than the minute between two ticks: occurrences between"
+            said += " them would be missed."
+            raise _ClashError("lookback", said, "Write at least PT1M.")
         for name in ("retention", "retention_below_minute"):
             if getattr(self, name) < max(day, self.lookback):
-                raise _ClashError(
-                    name,
-                    "is so short that an operation could be pruned while its "
-                    "occurrence still counts as due, and then run again.",
-                    f"Write at least {_iso(max(day, self.lookback))}.",
-                )
+                said = "is so short that an operation could be pruned while its"
+                said += " occurrence still counts as due, and then run again."
+                least = _iso(max(day, self.lookback))
+                raise _ClashError(name, said, f"Write at least {least}.")
 
 
 def read_settings(

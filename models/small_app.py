@@ -135,6 +135,21 @@ NoticeAddress = Annotated[str, Field(max_length=2000), AfterValidator(check_noti
 Locale = Annotated[str, Field(max_length=100), AfterValidator(check_locale)]
 
 
+_Unit = Annotated[str, Field(max_length=LONGEST_UNIT), AfterValidator(check_name)]
+_Description = Annotated[
+    str, Field(max_length=LONGEST_DESCRIPTION), AfterValidator(check_name)
+]
+_FromName = Annotated[
+    str, Field(max_length=LONGEST_FROM_NAME), AfterValidator(check_name)
+]
+_Unsubscribe = Annotated[
+    str, Field(max_length=LONGEST_UNSUBSCRIBE), AfterValidator(check_unsubscribe)
+]
+_SourceFile = Annotated[
+    str, Field(min_length=1, max_length=1000), AfterValidator(check_source_file)
+]
+
+
 class UserModel(DocumentModel):
     """A user of the small app; absent fields stay as they are."""
 
@@ -161,12 +176,7 @@ class SourceModel(DocumentModel):
         format: The format of a file or address; None: by its ending.
     """
 
-    file: (
-        Annotated[
-            str, Field(min_length=1, max_length=1000), AfterValidator(check_source_file)
-        ]
-        | None
-    ) = optional("sales.csv")
+    file: _SourceFile | None = optional("sales.csv")
     url: WebAddress | None = optional("https://example.com/sales.csv")
     sql: Annotated[str, Field(min_length=1, max_length=100_000)] | None = optional(
         "select * from sales"
@@ -183,12 +193,11 @@ class SourceModel(DocumentModel):
     def _refuse_database(cls, source: Any) -> Any:
         # It used to be accepted; an address that a tenant writes could lead anywhere.
         if isinstance(source, dict) and "database" in source:
-            msg = "'database' is no longer accepted: only operators name databases."
-            hint = (
-                'Write "connection": "warehouse", with a name that the operator has '
-                "in MINUTEHAND_SQL_CONNECTIONS."
+            raise RuleError(
+                "'database' is no longer accepted: only operators name databases.",
+                'Write "connection": "warehouse", with a name that the operator has in'
+                " MINUTEHAND_SQL_CONNECTIONS.",
             )
-            raise RuleError(msg, hint)
 
         return source
 
@@ -220,11 +229,11 @@ class ColumnModel(DocumentModel):
     """
 
     title: Name | None = optional("Turnover")
-    unit: (
-        Annotated[str, Field(max_length=LONGEST_UNIT), AfterValidator(check_name)]
-        | None
-    ) = optional("€")
+    unit: _Unit | None = optional("€")
     sum: bool | None = optional(example=True)
+
+
+_Column = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class DomainModel(DocumentModel):
@@ -233,19 +242,12 @@ class DomainModel(DocumentModel):
     name: DomainName = Field(examples=["sales"])
     source: SourceModel = Field(examples=[{"file": "sales.csv"}])
     title: Name | None = optional("Sales by store")
-    description: (
-        Annotated[
-            str, Field(max_length=LONGEST_DESCRIPTION), AfterValidator(check_name)
-        ]
-        | None
-    ) = optional("What the shops reported by the evening.")
-    columns: (
-        Annotated[
-            dict[Annotated[str, Field(min_length=1, max_length=200)], ColumnModel],
-            Most(MOST_PARTS),
-        ]
-        | None
-    ) = optional({"amount": {"title": "Turnover", "unit": "€"}})
+    description: _Description | None = optional(
+        "What the shops reported by the evening."
+    )
+    columns: Annotated[dict[_Column, ColumnModel], Most(MOST_PARTS)] | None = optional(
+        {"amount": {"title": "Turnover", "unit": "€"}}
+    )
 
 
 class TemplateModel(DocumentModel):
@@ -297,20 +299,10 @@ class MailModel(DocumentModel):
         locale: The language for people who have none.
     """
 
-    from_name: (
-        Annotated[str, Field(max_length=LONGEST_FROM_NAME), AfterValidator(check_name)]
-        | None
-    ) = optional("Shop reports")
+    from_name: _FromName | None = optional("Shop reports")
     from_address: SenderAddress | None = optional("reports@shop.example")
     reply_to: SenderAddress | None = optional("help@shop.example")
-    unsubscribe: (
-        Annotated[
-            str,
-            Field(max_length=LONGEST_UNSUBSCRIBE),
-            AfterValidator(check_unsubscribe),
-        ]
-        | None
-    ) = optional("mailto:help@shop.example?subject=stop")
+    unsubscribe: _Unsubscribe | None = optional("mailto:help@shop.example?subject=stop")
     locale: Locale | None = optional("fr")
 
 
@@ -322,6 +314,7 @@ class AppDocumentsModel(DocumentModel):
 
 
 HolidayModel = Annotated[date | DateRangeModel, WrapValidator(choose_days)]
+_Holidays = Annotated[tuple[HolidayModel, ...], Most(MOST_HOLIDAYS)]
 
 
 def _refuse_repeated(entries: tuple[_Entry, ...], key: str) -> tuple[_Entry, ...]:
@@ -331,9 +324,8 @@ def _refuse_repeated(entries: tuple[_Entry, ...], key: str) -> tuple[_Entry, ...
     for index, entry in enumerate(entries):
         value = getattr(entry, key)
         if value in seen:
-            complaint = Complaint(
-                f"{show(value)} appears more than once.", "Keep one of them."
-            )
+            said = f"{show(value)} appears more than once."
+            complaint = Complaint(said, "Keep one of them.")
             details.append(refuse(complaint, loc=(index, key), value=value))
         seen.add(value)
 
@@ -369,13 +361,9 @@ class SmallAppModel(DocumentModel):
         {"inactive": {"subject": "Hello", "text": "Hello"}}
     )
     documents: AppDocumentsModel | None = optional({"design": {}, "permissions": {}})
-    holidays: (
-        Annotated[
-            dict[Name, Annotated[tuple[HolidayModel, ...], Most(MOST_HOLIDAYS)]],
-            Most(MOST_PARTS),
-        ]
-        | None
-    ) = optional({"fr": ["2026-12-25"]})
+    holidays: Annotated[dict[Name, _Holidays], Most(MOST_PARTS)] | None = optional(
+        {"fr": ["2026-12-25"]}
+    )
     notices: NoticesModel | None = optional({"mail": ["ops@example.com"]})
     mail: MailModel | None = optional({"from_name": "Shop reports"})
 

@@ -67,23 +67,16 @@ def make_timing(
 
 def timing_text(timing: TimingModel) -> str:
     """Return the canonical JSON of *timing*: equal timings have equal texts."""
-    value: dict[str, object] = {"when": [_dump_rule(rule) for rule in timing.when]}
-    for name in ("starts_at", "ends_at"):
-        instant: datetime | None = getattr(timing, name)
-        if instant is not None:
-            value[name] = instant.astimezone(UTC).isoformat()
-    if timing.excluded:
-        value["excluded"] = [
-            [first.isoformat(), last.isoformat()] for first, last in timing.excluded
-        ]
-    if timing.weekdays:
-        value["weekdays"] = list(timing.weekdays)
-    if timing.instead is not None:
-        value["instead"] = timing.instead
-    if timing.jitter is not None:
-        value["jitter"] = timing.jitter
-
-    return _write(value)
+    bounds = {"starts_at": timing.starts_at, "ends_at": timing.ends_at}
+    value = {
+        "when": [_dump_rule(rule) for rule in timing.when],
+        **{name: at and at.astimezone(UTC).isoformat() for name, at in bounds.items()},
+        "excluded": [[day.isoformat() for day in days] for days in timing.excluded],
+        "weekdays": timing.weekdays,
+        "instead": timing.instead,
+        "jitter": timing.jitter,
+    }
+    return _write({name: each for name, each in value.items() if each})
 
 
 def merge_days(ranges: Iterable[DayRange]) -> tuple[DayRange, ...]:

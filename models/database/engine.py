@@ -114,15 +114,10 @@ class SqlWords(FunctionElement[_Value]):
 
 
 @compiles(SqlWords, "postgresql")
-def _postgresql_words(element: SqlWords[Any], compiler: Any, **options: Any) -> str:
-    parts = (compiler.process(each, **options) for each in element.clauses)
-    return element.postgresql.format(*parts)
-
-
 @compiles(SqlWords, "sqlite")
-def _sqlite_words(element: SqlWords[Any], compiler: Any, **options: Any) -> str:
-    parts = (compiler.process(each, **options) for each in element.clauses)
-    return element.sqlite.format(*parts)
+def _write_words(element: SqlWords[Any], compiler: Any, **options: Any) -> str:
+    words: str = getattr(element, compiler.dialect.name)
+    return words.format(*(compiler.process(e, **options) for e in element.clauses))
 
 
 class db_now(SqlWords[datetime]):  # noqa: N801 - reads as the SQL function it is

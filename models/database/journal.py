@@ -13,7 +13,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -49,19 +48,6 @@ _MOVE_HEAD = sa.update(change_head).where(change_head.c.id == _HEAD)
 _ENCODER = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), sort_keys=True)
 
 
-@dataclass(frozen=True, slots=True)
-class _Noted:
-    """A change that is not appended yet."""
-
-    kind: str
-    subject: str
-    change: str
-    app: str | None
-    before: object
-    after: object
-    note: str | None
-
-
 def note_change(  # noqa: PLR0913 - the columns of the record
     connection: sa.Connection,
     kind: str,
@@ -85,15 +71,15 @@ def note_change(  # noqa: PLR0913 - the columns of the record
         before: What it was, as far as it changed; JSON without secrets.
         after: What it is, as far as it changed; JSON without secrets.
     """
-    noted = _Noted(
-        kind,
-        make_plain_text(subject),
-        change,
-        app,
-        make_plain(before),
-        make_plain(after),
-        None if note is None else make_plain_text(note),
-    )
+    noted = {
+        "kind": kind,
+        "subject": make_plain_text(subject),
+        "change": change,
+        "app": app,
+        "before": make_plain(before),
+        "after": make_plain(after),
+        "note": None if note is None else make_plain_text(note),
+    }
     before_commit(connection, _append).append(noted)
 
 
@@ -129,7 +115,7 @@ def find_author(connection: sa.Connection) -> Author:
     return get_author(connection) or Author("minutehand")
 
 
-def _append(connection: sa.Connection, noted: list[_Noted]) -> None:
+def _append(connection: sa.Connection, noted: list[dict[str, Any]]) -> None:
     """Lock the head of the chain, and append all that was noted."""
     if not noted:  # it was all a dry run
         return
@@ -141,27 +127,17 @@ def _append(connection: sa.Connection, noted: list[_Noted]) -> None:
             " (minutehand changes verify)"
         )
     author = find_author(connection)
-    by = make_plain_text(author.name)
-    at = read_clock(connection)
+    given = {
+        "at": read_clock(connection),
+        "by": make_plain_text(author.name),
+        "key_id": author.key_id,
+        "request_id": author.request_id,
+    }
     number, previous = head.number, head.hash
     rows = []
     for each in noted:
         number += 1
-        row = {
-            "number": number,
-            "at": at,
-            "by": by,
-            "key_id": author.key_id,
-            "request_id": author.request_id,
-            "app": each.app,
-            "kind": each.kind,
-            "subject": each.subject,
-            "change": each.change,
-            "before": each.before,
-            "after": each.after,
-            "note": each.note,
-            "previous_hash": previous,
-        }
+        row = {"number": number, **given, **each, "previous_hash": previous}
         previous = row["hash"] = compute_hash(row)
         rows.append(row)
     connection.execute(sa.insert(changes), rows)

@@ -9,7 +9,7 @@ pointer, what was found and why it is refused, and what to write instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TypeVar
@@ -89,6 +89,7 @@ LARGEST_BULK = 32 * LARGEST_TEXT
 SCHEMA_KEY = "$schema"
 
 _Model = TypeVar("_Model", bound=DocumentModel)
+_Given = TypeVar("_Given")
 _Read = TypeVar("_Read")
 
 
@@ -321,7 +322,8 @@ def _decode_many(text: str | bytes, most: int | None) -> object:
         if len(lines) < 2 or not _is_whole_object(lines[0][1]):
             raise
         _count(lines, most)
-        return _decode_lines(lines)
+        placed = ((f"Line {number} of the input: ", line) for number, line in lines)
+        return _read_all(placed, decode_json)
 
 
 def read_each(
@@ -345,21 +347,29 @@ def read_each(
             After so many problems that no more are shown, no more are looked for.
     """
     _count(values, most)
-    read: list[_Read] = []
-    problems: list[Problem] = []
-    for index, entry in enumerate(values):
-        try:
-            read.append(read_one(entry))
-        except InvalidDocumentError as error:
-            problems += place_problems(error, index)
-            if len(problems) >= MOST_PROBLEMS:
-                break
-    if problems:
-        raise InvalidDocumentError(tuple(problems[:MOST_PROBLEMS]))
+    read = _read_all((("", value) for value in values), read_one)
     if not read:
         raise InvalidDocumentError((Problem("", "The list is empty.", hint),))
 
     return tuple(read)
+
+
+def _read_all(
+    entries: Iterable[tuple[str, _Given]], read_one: Callable[[_Given], _Read]
+) -> list[_Read]:
+    """Read each entry, whose problems begin with the text beside it."""
+    read: list[_Read] = []
+    problems: list[Problem] = []
+    for index, (prefix, entry) in enumerate(entries):
+        try:
+            read.append(read_one(entry))
+        except InvalidDocumentError as error:
+            problems += place_problems(error, index, prefix)
+            if len(problems) >= MOST_PROBLEMS:
+                break
+    if problems:
+        raise InvalidDocumentError(tuple(problems[:MOST_PROBLEMS]))
+    return read
 
 
 def _count(entries: Sequence[object], most: int | None) -> None:
@@ -384,23 +394,6 @@ def _is_whole_object(line: str | bytes) -> bool:
     """Tell whether *line* looks like a line of JSON lines."""
     stripped = line.strip()
     return stripped[:1] in ("{", b"{") and stripped[-1:] in ("}", b"}")
-
-
-def _decode_lines(lines: list[tuple[int, str | bytes]]) -> list[object]:
-    values: list[object] = []
-    problems: list[Problem] = []
-    for index, (number, line) in enumerate(lines):
-        try:
-            values.append(decode_json(line))
-        except InvalidDocumentError as error:
-            prefix = f"Line {number} of the input: "
-            problems += place_problems(error, index, prefix)
-            if len(problems) >= MOST_PROBLEMS:
-                break
-    if problems:
-        raise InvalidDocumentError(tuple(problems))
-
-    return values
 
 
 def place_problems(
@@ -466,9 +459,9 @@ def _write_refresh(refresh: RefreshModel) -> JsonValue:
     if refresh.domains is None and not refresh.force:
         return True
 
-    written: dict[str, JsonValue] = {"domains": EVERY_DOMAIN}
-    if refresh.domains is not None:
-        written["domains"] = list(refresh.domains)
+    named = refresh.domains
+    written: dict[str, JsonValue]
+    written = {"domains": EVERY_DOMAIN if named is None else list(named)}
     if refresh.force:
         written["force"] = True
     return written

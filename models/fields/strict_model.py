@@ -317,6 +317,11 @@ def optional(example: object, **more: Any) -> Any:
     return Field(default=None, examples=[example], **more)
 
 
+def described(text: str, **more: Any) -> Any:
+    """Return a member of a filter, which may be left out; *text* says what it is."""
+    return Field(default=None, description=text, **more)
+
+
 def get_keys(model: type[BaseModel]) -> tuple[str, ...]:
     """Return the keys people may write in *model*, in the order of its fields."""
     return tuple(

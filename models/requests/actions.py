@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from models.fields.field_types import Instant, Name, Note, Uid
-from models.fields.strict_model import DocumentModel, Most
+from models.fields.strict_model import DocumentModel, Most, described, optional
 from models.operation_state import Queue
 from models.requests.operations import LONGEST_TEXT, MOST_NAMED
 from models.revision import ActionState
@@ -31,10 +31,10 @@ class RunModel(DocumentModel):
 
     steps: Annotated[tuple[Name, ...], Field(min_length=1), Most(_MOST_STEPS)] | (
         None
-    ) = Field(default=None, examples=[["publish"]])
-    user: Name | None = Field(default=None, examples=["u1"])
+    ) = optional(["publish"])
+    user: Name | None = optional("u1")
     force: bool = False
-    note: Note | None = Field(default=None, examples=["the import is fixed"])
+    note: Note | None = optional("the import is fixed")
 
 
 class Trouble(StrEnum):
@@ -53,26 +53,20 @@ ActionKind = StrEnum("ActionKind", {key.upper(): key for key in KINDS})  # type:
 class ActionFilterModel(DocumentModel):
     """Which actions: those that match all that is given, and are not deleted."""
 
-    app: Uid | None = Field(default=None, description="Uid of a small app.")
-    state: ActionState | None = Field(
-        default=None, description="Left out: all that are not deleted."
+    app: Uid | None = described("Uid of a small app.")
+    state: ActionState | None = described("Left out: all that are not deleted.")
+    kind: ActionKind | None = described(
+        "The key of `when` that they have, alone or in a list."
     )
-    kind: ActionKind | None = Field(
-        default=None,
-        description="The key of `when` that they have, alone or in a list.",
+    queue: Queue | None = described("The queue that carries their operations.")
+    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)] | None = (
+        described("Part of the name or uid, in whatever case.")
     )
-    queue: Queue | None = Field(
-        default=None, description="The queue that carries their operations."
+    trouble: Trouble | None = described(
+        "What is wrong with them: their last run, or their rule."
     )
-    text: Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)] | None = Field(
-        default=None, description="Part of the name or uid, in whatever case."
-    )
-    trouble: Trouble | None = Field(
-        default=None,
-        description="What is wrong with them: their last run, or their rule.",
-    )
-    uids: Annotated[tuple[Uid, ...], Most(MOST_NAMED)] | None = Field(
-        default=None, description="One of these."
+    uids: Annotated[tuple[Uid, ...], Most(MOST_NAMED)] | None = described(
+        "One of these."
     )
 
     def but(self, **members: object) -> Self:
@@ -108,7 +102,7 @@ class BackfillModel(DocumentModel):
     """
 
     since: Instant = Field(alias="from", examples=["2026-11-01T00:00:00Z"])
-    until: Instant | None = Field(default=None, examples=["2026-11-08T00:00:00Z"])
+    until: Instant | None = optional("2026-11-08T00:00:00Z")
     which: Which = Which.MISSING
     at_once: Annotated[int, Field(strict=True)] = DEFAULT_AT_ONCE
     expected_count: Annotated[int, Field(ge=0, strict=True)] | None = None

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from models.errors import RuleError
 from models.fields.field_types import MOST_NAMES, DomainName, Uid, UserName
-from models.fields.strict_model import DocumentModel, Most
+from models.fields.strict_model import DocumentModel, Most, optional
 from models.small_app import SmallAppModel, UserModel
 
 #: The largest number of a version that the database takes.
@@ -43,7 +43,7 @@ class RefreshRequestModel(DocumentModel):
         force: Whether to refresh data whose source has not changed, too.
     """
 
-    domains: _Domains | None = Field(default=None, examples=[["sales"]])
+    domains: _Domains | None = optional(["sales"])
     force: bool = False
 
 
@@ -82,8 +82,8 @@ class MoveRequestModel(DocumentModel):
     data: bool = False
     design: bool = False
     permissions: bool = False
-    domains: _Domains | None = Field(default=None, examples=[["sales"]])
-    expected: _Versions | None = Field(default=None, examples=[{"sales": 3}])
+    domains: _Domains | None = optional(["sales"])
+    expected: _Versions | None = optional({"sales": 3})
 
     @model_validator(mode="after")
     def _refuse_nothing(self) -> Self:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from models.fields.field_types import Instant, Note
-from models.fields.strict_model import DocumentModel
+from models.fields.strict_model import DocumentModel, optional
 
 
 class NoteModel(DocumentModel):
@@ -16,7 +14,7 @@ class NoteModel(DocumentModel):
         note: Why, for the record of changes.
     """
 
-    note: Note | None = Field(default=None, examples=["new kernel"])
+    note: Note | None = optional("new kernel")
 
 
 class PauseModel(DocumentModel):
@@ -28,8 +26,8 @@ class PauseModel(DocumentModel):
             somebody ends it.
     """
 
-    note: Note | None = Field(default=None, examples=["until the import is fixed"])
-    until: Instant | None = Field(default=None, examples=["2035-01-01T00:00:00Z"])
+    note: Note | None = optional("until the import is fixed")
+    until: Instant | None = optional("2035-01-01T00:00:00Z")
 
 
 #: Until somebody resumes it, for no reason that is said.

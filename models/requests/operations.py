@@ -8,7 +8,7 @@ from uuid import UUID
 from pydantic import Field
 
 from models.fields.field_types import Instant, Name, Uid
-from models.fields.strict_model import DocumentModel, Most
+from models.fields.strict_model import DocumentModel, Most, described
 from models.operation_state import Mark, OperationState, Queue, Reason, Trigger
 from models.requests.notes import NoteModel
 
@@ -22,46 +22,34 @@ LONGEST_TEXT = 200
 class OperationFilterModel(DocumentModel):
     """Which operations; what is left out matches all."""
 
-    app: Uid | None = Field(default=None, description="Uid of a small app.")
-    action: Name | None = Field(
-        default=None, description="Uid of an action, or its name."
-    )
+    app: Uid | None = described("Uid of a small app.")
+    action: Name | None = described("Uid of an action, or its name.")
     state: Annotated[tuple[OperationState, ...], Most(len(OperationState))] = Field(
         default=(),
         examples=[["failed"]],
         description="One of these states; may be repeated.",
     )
-    queue: Queue | None = Field(default=None, description="Of this queue.")
-    trigger: Trigger | None = Field(default=None, description="Caused by this.")
-    reason: Reason | None = Field(
-        default=None, description="With this reason, whatever follows it."
+    queue: Queue | None = described("Of this queue.")
+    trigger: Trigger | None = described("Caused by this.")
+    reason: Reason | None = described("With this reason, whatever follows it.")
+    text: Annotated[str, Field(max_length=LONGEST_TEXT)] | None = described(
+        "The id; or a part of what triggered it, of the action's uid, of"
+        " the user, the reason or the error, in upper or lower case."
     )
-    text: Annotated[str, Field(max_length=LONGEST_TEXT)] | None = Field(
-        default=None,
-        description="The id; or a part of what triggered it, of the action's uid, of"
-        " the user, the reason or the error, in upper or lower case.",
+    since: Instant | None = described(
+        "With an occurrence at or after this.", alias="from"
     )
-    since: Instant | None = Field(
-        default=None, alias="from", description="With an occurrence at or after this."
+    until: Instant | None = described("With an occurrence before this.")
+    recorded_since: Instant | None = described(
+        "Recorded at or after this.", alias="recorded_from"
     )
-    until: Instant | None = Field(
-        default=None, description="With an occurrence before this."
+    recorded_until: Instant | None = described("Recorded before this.")
+    mark: Mark | None = described(
+        "Between two attempts, or with mails that are uncertain."
     )
-    recorded_since: Instant | None = Field(
-        default=None, alias="recorded_from", description="Recorded at or after this."
-    )
-    recorded_until: Instant | None = Field(
-        default=None, description="Recorded before this."
-    )
-    mark: Mark | None = Field(
-        default=None,
-        description="Between two attempts, or with mails that are uncertain.",
-    )
-    same_as: UUID | None = Field(
-        default=None, description="Failed of the same cause as this operation."
-    )
-    ids: Annotated[tuple[UUID, ...], Most(MOST_NAMED)] | None = Field(
-        default=None, description="One of these."
+    same_as: UUID | None = described("Failed of the same cause as this operation.")
+    ids: Annotated[tuple[UUID, ...], Most(MOST_NAMED)] | None = described(
+        "One of these."
     )
 
 
