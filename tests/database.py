@@ -82,3 +82,15 @@ def turn_pages(read: Callable[[Page], Part[_T]], limit: int) -> list[list[_T]]:
         if part.following is None:
             return parts
         page = Page(limit, part.following)
+
+
+#: Whether a statement in this database waits for what another transaction has locked.
+_WAITING = sa.text(
+    "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+    " and datname = current_database()"
+)
+
+
+def is_waiting_for_lock(engine: sa.Engine) -> bool:
+    """Tell whether somebody waits for what another transaction has locked."""
+    return bool(fetch_rows(engine, _WAITING).scalar())

@@ -34,7 +34,6 @@ from tests.scheduling import (
 
 @pytest.fixture(autouse=True)
 def _app(engine: sa.Engine) -> None:
-    """Give every test two small apps with actions of all kinds."""
     for app in ("app", "other"):
         add_app(engine, app)
         post(engine, app, uid=f"{app}-cron", name="100% Cron", operations=REFRESH)

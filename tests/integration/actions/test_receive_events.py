@@ -74,32 +74,26 @@ def test_same_source_and_id_are_the_same_event(engine: sa.Engine):
     } == {*_fetch(engine, kept.name, kept.user_id, kept.source, kept.source_id)}
 
 
-def test_apps_do_not_share_sources(engine: sa.Engine):
-    """What another tenant has sent is none of this one's."""
+@pytest.mark.parametrize(
+    ("pairs", "recorded"),
+    [
+        ([("/a", "1"), ("/a", "1"), ("/a", "2")], 2),
+        ([("a | b", "c"), ("a", "b | c"), ('a", "b', "c"), ("a", 'b", "c')], 4),
+    ],
+    ids=["repeat", "separators"],
+)
+def test_events_of_one_batch_are_told_apart(
+    engine: sa.Engine, pairs: list[tuple[str, str]], recorded: int
+):
+    """By source and id; all are answered. Another tenant's are none of this one's."""
     add_app(engine, "other", ids=["ann"])
+    sent = [_cloud(source=source, id=id_) for source, id_ in pairs]
+    _send(engine, *sent, app="other")
 
-    assert ["recorded"] == _outcomes(_send(engine, _cloud()))
-    assert ["recorded"] == _outcomes(_send(engine, _cloud(), app="other"))
+    received = _send(engine, *sent)
 
-
-def test_repeat_in_one_batch_is_one_event(engine: sa.Engine):
-    received = _send(engine, _cloud(), _cloud(), _cloud(id="2"))
-
-    assert (3, 2) == (received.received, received.recorded)
-    assert 2 == len(_fetch(engine, events.c.id))
-
-
-def test_pairs_of_texts_are_told_apart(engine: sa.Engine):
-    """A separator within source or id joins no two events."""
-    received = _send(
-        engine,
-        _cloud(source="a | b", id="c"),
-        _cloud(source="a", id="b | c"),
-        _cloud(source='a", "b', id="c"),
-        _cloud(source="a", id='b", "c'),
-    )
-
-    assert 4 == received.recorded
+    assert (len(pairs), recorded) == (received.received, received.recorded)
+    assert 2 * recorded == len(_fetch(engine, events.c.id))
 
 
 def test_older_sign_of_life_is_outdated(engine: sa.Engine):

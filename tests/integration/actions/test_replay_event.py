@@ -22,7 +22,6 @@ LONG_AGO = timedelta(days=2)
 
 @pytest.fixture(autouse=True)
 def _app(engine: sa.Engine) -> None:
-    """Give every test an app with a user."""
     add_app(engine, ids=["ann"])
 
 

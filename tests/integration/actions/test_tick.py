@@ -41,7 +41,6 @@ MINUTELY = {"cron_rule": "* * * * *"}
 
 @pytest.fixture(autouse=True)
 def _app(engine: sa.Engine) -> None:
-    """Give every test a small app."""
     add_app(engine, ids=["ann", "bob", "eve"])
 
 
@@ -278,7 +277,6 @@ def test_tenants_take_turns(engine: sa.Engine):
 
 
 def ask_for_turns(connection: sa.Connection, _due: DueAction) -> None:
-    """Ask who is due."""
     fetch_turns(connection, now=at("07:00"))
 
 
@@ -294,7 +292,6 @@ def ask_for_events(connection: sa.Connection, due: DueAction) -> None:
 
 
 def ask_for_messages(connection: sa.Connection, _due: DueAction) -> None:
-    """Ask what may be sent."""
     fetch_sendable(connection, limit=10)
 
 

@@ -16,7 +16,7 @@ from models.database.engine import reading, writing
 from models.database.tables import events, scheduled_actions, users
 from models.errors import NotFoundError
 from models.occurrence import make_operation_id
-from tests.database import execute, fetch_rows, write_by
+from tests.database import execute, fetch_rows, is_waiting_for_lock, write_by
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -38,7 +38,6 @@ DAY = timedelta(days=1)
 
 @pytest.fixture(autouse=True)
 def _app(any_engine: sa.Engine) -> None:
-    """Give every test a small app with three users."""
     add_app(any_engine, ids=["ann", "bob", "eve"])
 
 
@@ -209,7 +208,6 @@ def test_absence_is_counted_from_the_correction(engine: sa.Engine):
 
 
 def edit_recorded(engine: sa.Engine, instant: datetime) -> None:
-    """Make as if all events had been recorded at *instant*."""
     execute(engine, sa.update(events).values(recorded_at=instant))
 
 
@@ -393,13 +391,7 @@ def is_free(engine: sa.Engine, table: sa.Table, key: sa.ColumnElement[bool]) -> 
 
 
 def wait_for_a_lock(engine: sa.Engine) -> None:
-    """Wait until somebody waits for a lock."""
-    waits = sa.text("select 1 from pg_stat_activity where wait_event_type = 'Lock'")
-
-    def is_waited_for() -> bool:
-        return fetch_rows(engine, waits).first() is not None
-
-    wait_until(is_waited_for, what="the lock")
+    wait_until(lambda: is_waiting_for_lock(engine), what="the lock")
 
 
 def test_users_are_locked_in_one_order(postgres_engine: sa.Engine):

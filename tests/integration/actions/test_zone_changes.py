@@ -40,7 +40,6 @@ IN_GAP = {"due_date": "2083-03-28T02:30", "timezone": PARIS}
 
 @pytest.fixture(autouse=True)
 def _app(engine: sa.Engine) -> None:
-    """Give every test a small app, and a leader."""
     add_app(engine)
     assert Leader(engine).hold()
 

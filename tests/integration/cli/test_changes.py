@@ -4,24 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
 
 from cli.output import out
-from models.database.engine import make_engine
 from models.database.tables import changes
 from tests.database import execute
 from tests.integration.cli.calling import Call
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[sa.Engine]:
-    """Give the database of the command line."""
-    made = make_engine(database_url)
-    yield made
-    made.dispose()
 
 
 def make_keys(call: Call, count: int) -> None:

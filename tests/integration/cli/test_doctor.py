@@ -78,12 +78,10 @@ def sign(process: Process, **options: Any) -> None:
 
 
 def list_found(answer: Answer) -> dict[str, str]:
-    """Return the health of each subject."""
     return {each["subject"]: each["health"] for each in answer.data}
 
 
 def find_detail(answer: Answer, subject: str) -> str:
-    """Return what is said of *subject*."""
     (detail,) = (e["detail"] for e in answer.data if e["subject"] == subject)
     return str(detail)
 
@@ -430,7 +428,6 @@ def _metrics(call: Call, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def set_last_tick(age: timedelta) -> None:
-    """Let the last tick of whoever leads be of *age* in the database."""
     with writing(get_engine()) as connection:
         record_tick(connection, read_clock(connection) - age)
 

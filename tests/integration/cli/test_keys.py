@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from contextlib import redirect_stdout
 from datetime import datetime
 
@@ -11,7 +10,6 @@ import pytest
 import sqlalchemy as sa
 
 from cli.connection import get_settings
-from models.database.engine import make_engine
 from models.database.tables import sign_ins
 from serving.access.callers import Caller
 from serving.access.key_documents import DEFAULT_LIFETIME
@@ -22,32 +20,20 @@ from tests.integration.cli.calling import Answer, Call
 from tests.servers import open_terminal
 
 
-@pytest.fixture
-def engine_of_call(database_url: str) -> Iterator[sa.Engine]:
-    """Give the database of the command line."""
-    made = make_engine(database_url)
-    yield made
-    made.dispose()
-
-
 def create(call: Call, *more: str) -> Answer:
     return call("keys", "create", "--all", "--role", "viewer", *more)
 
 
-def is_taken(database_url: str, text: str) -> bool:
-    engine = make_engine(database_url)
-    try:
-        return isinstance(read_by(engine, recognize, text), Caller)
-    finally:
-        engine.dispose()
+def is_taken(engine: sa.Engine, text: str) -> bool:
+    return isinstance(read_by(engine, recognize, text), Caller)
 
 
-def test_key_stands_alone_on_standard_output(call: Call, database_url: str):
+def test_key_stands_alone_on_standard_output(call: Call, engine: sa.Engine):
     """So that a script can keep it; what people should know is beside it."""
     answer = create(call, "--name", "nightly", "--expires", "P30D")
 
     assert 0 == answer.code
-    assert is_taken(database_url, answer.out.removesuffix("\n"))
+    assert is_taken(engine, answer.out.removesuffix("\n"))
     assert "(nightly), viewer of all small apps, expires: 20" in answer.err
     assert "not shown again" in answer.err
 
@@ -71,7 +57,7 @@ def test_keys_are_listed_without_their_secrets(call: Call):
     }
 
 
-def test_key_is_revoked_by_its_id_or_its_beginning(call: Call, database_url: str):
+def test_key_is_revoked_by_its_id_or_its_beginning(call: Call, engine: sa.Engine):
     """Lists show how it begins, so that is taken too."""
     first, second = (create(call).out.strip() for _ in range(2))
     by_id = call("keys", "revoke", first.split("_")[1])
@@ -79,7 +65,7 @@ def test_key_is_revoked_by_its_id_or_its_beginning(call: Call, database_url: str
 
     assert (0, 0) == (by_id.code, by_prefix.code)
     assert "was revoked at" in by_id.out
-    assert [False, False] == [is_taken(database_url, key) for key in (first, second)]
+    assert [False, False] == [is_taken(engine, key) for key in (first, second)]
 
 
 def test_keys_end_as_those_of_the_pages_do(call: Call):
@@ -103,18 +89,18 @@ def test_unknown_key_is_not_found(call: Call):
     ) == answer.err
 
 
-def test_rotation_prints_the_successor_alone(call: Call, database_url: str):
+def test_rotation_prints_the_successor_alone(call: Call, engine: sa.Engine):
     """The old key goes on for a week, or as long as is asked for."""
     old = create(call).out.strip()
     rotated = call("keys", "rotate", old[:16])
     new = rotated.out.strip()
 
     assert f"Key {old.split('_')[1]} is taken until" in rotated.err
-    assert [True, True] == [is_taken(database_url, key) for key in (old, new)]
+    assert [True, True] == [is_taken(engine, key) for key in (old, new)]
 
     last = call("keys", "rotate", new[:16], "--overlap", "PT0S", "--json").data
     assert last["replaces"] == new.split("_")[1]
-    assert [False, True] == [is_taken(database_url, k) for k in (new, last["key"])]
+    assert [False, True] == [is_taken(engine, k) for k in (new, last["key"])]
     assert 5 == call("keys", "rotate", new[:16]).code
 
 
@@ -141,7 +127,7 @@ def test_wrong_calls_are_refused(embedded: Call, arguments: list[str], told: str
 
 @pytest.mark.usefixtures("shop")
 def test_link_signs_in_with_a_role(
-    call: Call, engine_of_call: sa.Engine, monkeypatch: pytest.MonkeyPatch
+    call: Call, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
     """Printed alone, with the address that people see."""
     monkeypatch.setenv("MINUTEHAND_WEB_URL", "https://minutehand.example.org/")
@@ -149,7 +135,7 @@ def test_link_signs_in_with_a_role(
     with open_terminal() as terminal, redirect_stdout(terminal.stream):
         answer = call("keys", "link", "--app", "shop", "--role", "viewer")
         address, _, secret = terminal.shown.strip().partition("#")
-    session = write_by(engine_of_call, follow_link, secret)
+    session = write_by(engine, follow_link, secret)
 
     assert (0, "") == (answer.code, answer.err)
     assert "https://minutehand.example.org/sign-in" == address
@@ -159,7 +145,7 @@ def test_link_signs_in_with_a_role(
 
 
 @pytest.mark.usefixtures("shop")
-def test_colleague_is_invited(call: Call, engine_of_call: sa.Engine):
+def test_colleague_is_invited(call: Call, engine: sa.Engine):
     """By a link to a terminal, which is on record without its secret."""
     invite = ("keys", "link", "--app", "shop", "--role", "viewer", "--invite", "zoe")
     with open_terminal() as terminal, redirect_stdout(terminal.stream):
@@ -174,7 +160,7 @@ def test_colleague_is_invited(call: Call, engine_of_call: sa.Engine):
         ]
     kept = call(*invite)
     noted = call("changes", "list", "--kind", "invitation", "--json").data
-    session = write_by(engine_of_call, follow_link, secret)
+    session = write_by(engine, follow_link, secret)
 
     assert 0 == answer.code
     assert "For zoe, viewer of small app shop: once, and until" in answer.err
@@ -186,7 +172,7 @@ def test_colleague_is_invited(call: Call, engine_of_call: sa.Engine):
 
 
 @pytest.mark.usefixtures("shop")
-def test_invitations_are_listed_and_revoked(call: Call, engine_of_call: sa.Engine):
+def test_invitations_are_listed_and_revoked(call: Call, engine: sa.Engine):
     """Without their secrets; by an id by which nobody comes in."""
     assert "keys link --app APP --role viewer" in call("keys", "invitations").err
     invite = ("keys", "link", "--app", "shop", "--role", "viewer", "--invite", "zoe")
@@ -198,7 +184,7 @@ def test_invitations_are_listed_and_revoked(call: Call, engine_of_call: sa.Engin
     others = call("keys", "invitations", "--app", "books", "--json").data
     told = call("keys", "revoke", listed["id"])
     again = call("keys", "revoke", listed["id"])
-    session = write_by(engine_of_call, follow_link, secret)
+    session = write_by(engine, follow_link, secret)
 
     assert re.search(r"zoe \(invited by \S+\) +shop +viewer +not yet ", table)
     assert {"id", "app", "role", "name", "expires_at", "used_at"} == listed.keys()
@@ -209,13 +195,13 @@ def test_invitations_are_listed_and_revoked(call: Call, engine_of_call: sa.Engin
     assert f"no invitation {listed['id']!r} that has not ended, and" in again.err
 
 
-def test_link_is_printed_to_a_terminal_alone(call: Call, engine_of_call: sa.Engine):
+def test_link_is_printed_to_a_terminal_alone(call: Call, engine: sa.Engine):
     """What goes elsewhere is kept, and read by others; then no link is made, either."""
     refused = call("keys", "link", "--all", "--role", "admin")
 
     assert (2, "") == (refused.code, refused.out)
     assert "Call this in a terminal" in refused.err
-    assert [] == fetch_rows(engine_of_call, sa.select(sign_ins)).all()
+    assert [] == fetch_rows(engine, sa.select(sign_ins)).all()
 
 
 def test_link_says_what_it_needs(embedded: Call):

@@ -14,7 +14,6 @@ LOG = """\
 
 
 def write_log(folder: Path, text: str = LOG) -> str:
-    """Write what beat logged, and return the path."""
     path = folder / "beat.log"
     path.write_text(text)
     return str(path)

@@ -8,13 +8,14 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+import sqlalchemy as sa
 
 from cli.connection import get_engine
 from cli.main import main
 from cli.options import shorten
-from models.database.engine import make_engine, writing
 from models.database.tables import operations
 from overview.suggestions import OFFERED
+from tests.database import execute, fetch_rows
 from tests.integration.cli.calling import Call, write_action
 from tests.presence import give_sign, make_worker
 from tests.scheduling import make_operation, record_all
@@ -50,15 +51,12 @@ def test_names_stand_for_what_triggered_a_run(call: Call, ran: str):
         assert "Scheduled action" not in shown
 
 
-def test_ids_that_begin_alike_are_named(call: Call, ran: str, database_url: str):
+def test_ids_that_begin_alike_are_named(call: Call, ran: str, engine: sa.Engine):
     other = ran[:9] + ("0000" if ran[9:13] != "0000" else "1111") + ran[13:]
-    engine = make_engine(database_url)
-    with writing(engine) as connection:
-        row = connection.execute(operations.select()).mappings().one()
-        connection.execute(
-            operations.insert(), [{**row, "id": UUID(other), "user_id": "another"}]
-        )
-    engine.dispose()
+    (row,) = fetch_rows(engine, operations.select()).mappings()
+    execute(
+        engine, operations.insert(), {**row, "id": UUID(other), "user_id": "another"}
+    )
 
     answer = call("operations", "show", ran[:8])
 

@@ -80,7 +80,6 @@ def home(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 
 @pytest.fixture
 def walk(embedded: Call, home: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
-    """Give a function that calls a command on it."""
     monkeypatch.setenv("MINUTEHAND_HOME", str(home))
     monkeypatch.setenv("MINUTEHAND_DATABASE_URL", find_database(home))
     return embedded

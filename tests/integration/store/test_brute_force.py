@@ -42,7 +42,6 @@ SECOND = timedelta(seconds=1)
 
 @pytest.fixture(autouse=True)
 def _app(engine: sa.Engine) -> None:
-    """Give every test a small app."""
     add_app(engine, ids=["ann", "bob", "eve"])
 
 

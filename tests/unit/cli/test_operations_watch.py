@@ -15,7 +15,6 @@ STARTED = make_shown_step("refresh", StepState.SUCCEEDED, started_at=THEN)
 
 
 def make_shown(state: str, *steps: ShownStep) -> ShownOperation:
-    """Return an operation in *state* with *steps*."""
     return make_shown_operation(
         triggered_by="hello", state=OperationState(state), steps=steps
     )

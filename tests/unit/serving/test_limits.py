@@ -39,7 +39,6 @@ def limits(clock: Clock) -> RequestLimits:
 def exhaust(
     limits: RequestLimits, caller: str, kind: RequestClass = RequestClass.READ
 ) -> None:
-    """Take all tokens of a caller."""
     while limits.take(caller, kind).is_allowed:
         pass
 

@@ -32,7 +32,6 @@ ALL = Page(200)
 
 @pytest.fixture(autouse=True)
 def _app(engine: sa.Engine) -> None:
-    """Give every test a small app."""
     add_app(engine)
 
 

@@ -22,7 +22,6 @@ HOURLY = {"cron_rule": "30 * * * *", "timezone": "Europe/Paris"}
 
 @pytest.fixture(autouse=True)
 def _apps(engine: sa.Engine) -> None:
-    """Give every test two small apps."""
     add_app(engine, "shop")
     add_app(engine, "books")
 

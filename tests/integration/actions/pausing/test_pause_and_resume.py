@@ -36,7 +36,6 @@ MINUTELY = {"cron_rule": "* * * * *"}
 
 @pytest.fixture(autouse=True)
 def _app(any_engine: sa.Engine) -> None:
-    """Give every test a small app."""
     add_app(any_engine, ids=["ann"])
 
 

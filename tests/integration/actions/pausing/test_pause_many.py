@@ -37,7 +37,7 @@ from models.database.tables import (
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.requests.notes import PauseModel
 from settings import Settings
-from tests.database import execute, fetch_rows, read_by
+from tests.database import execute, fetch_rows, is_waiting_for_lock, read_by
 from tests.integration.test_budget import counting
 from tests.scheduling import (
     MINUTE,
@@ -58,7 +58,6 @@ HOUR = 60 * MINUTE
 
 @pytest.fixture(autouse=True)
 def _app(any_engine: sa.Engine) -> None:
-    """Give every test two small apps, with an action each."""
     for app in ("app", "other"):
         add_app(any_engine, app, ids=["ann"])
         post(any_engine, app, uid=f"{app}-1", name="one", when=HOURLY)
@@ -453,12 +452,6 @@ def test_pauses_end_beside_whoever_relies_on_two(postgres_engine: sa.Engine):
         assert hold_pause(connection, "other") is None
         connection.commit()
         assert ended.result() > 0
-
-
-def is_waiting_for_lock(engine: sa.Engine) -> bool:
-    """Tell whether a statement waits for what another transaction has locked."""
-    query = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
-    return bool(fetch_rows(engine, sa.text(query)).scalar())
 
 
 def test_pause_that_ends_before_it_is_written(postgres_engine: sa.Engine):

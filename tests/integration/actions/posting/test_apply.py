@@ -22,7 +22,6 @@ def _app(engine: sa.Engine) -> None:
 
 
 def make_documents(*names: str) -> list[Document]:
-    """Return one document for each name."""
     return [
         Document(f"{name}.json", read_action_object(make_document(name=name)))
         for name in names
@@ -32,7 +31,6 @@ def make_documents(*names: str) -> list[Document]:
 def apply_names(
     engine: sa.Engine, *names: str, may_prune: frozenset[str] | None = None
 ) -> AppliedFolder:
-    """Make the actions of the app those of *names*."""
     return write_by(
         engine,
         apply_actions,

@@ -27,8 +27,7 @@ from models.revision import ActionState
 from overview.doctor.checks.apps import look_at_bounds
 from overview.doctor.finding import View
 from settings import Settings
-from tests.database import write_by
-from tests.integration.actions.pausing.test_pause_many import is_waiting_for_lock
+from tests.database import is_waiting_for_lock, write_by
 from tests.scheduling import TASK, add_app, fetch_action, find_far_hour, post
 from tests.servers import wait_until
 
@@ -37,7 +36,6 @@ HOURLY = {"cron_rule": "0 * * * *"}
 
 @pytest.fixture(autouse=True)
 def _apps(any_engine: sa.Engine) -> None:
-    """Give every test two small apps."""
     add_app(any_engine)
     add_app(any_engine, "other")
 

@@ -26,7 +26,7 @@ from actions.posting.revisions import fetch_document_revisions
 from models.database.engine import Author, reading, writing
 from models.database.tables import changes, scheduled_action_revisions
 from models.errors import ConflictError, InvalidDocumentError, NotFoundError, StaleError
-from tests.database import execute, fetch_rows, read_by, write_by
+from tests.database import execute, fetch_rows, is_waiting_for_lock, read_by, write_by
 from tests.scheduling import add_app, fetch_action, make_document, post
 from tests.servers import wait_until
 
@@ -35,7 +35,6 @@ TERMS = Terms(by="ann", note="because")
 
 @pytest.fixture(autouse=True)
 def _app(any_engine: sa.Engine) -> None:
-    """Give every test two small apps."""
     add_app(any_engine)
     add_app(any_engine, "other")
 
@@ -157,23 +156,11 @@ def test_of_two_editors_one_wins(postgres_engine: sa.Engine):
         )
         thread = threading.Thread(target=edit)
         thread.start()
-        wait_until(lambda: _is_waiting(postgres_engine))
+        wait_until(lambda: is_waiting_for_lock(postgres_engine))
     thread.join(60)
 
     assert [2] == [error.current for error in refused]
     assert "first" == fetch_action(postgres_engine, uid).name
-
-
-def _is_waiting(engine: sa.Engine) -> bool:
-    return bool(
-        fetch_rows(
-            engine,
-            sa.text(
-                "select count(*) from pg_stat_activity where datname ="
-                " current_database() and wait_event_type = 'Lock'"
-            ),
-        ).scalar()
-    )
 
 
 def test_patch_merges_into_what_is_stored(engine: sa.Engine):

@@ -27,7 +27,6 @@ HOOK = {"call_webhook": {"url": "https://example.com/hook"}}
 
 @pytest.fixture(autouse=True)
 def _apps(engine: sa.Engine) -> None:
-    """Give every test two small apps."""
     add_app(engine)
     add_app(engine, "other")
 

@@ -16,7 +16,7 @@ from models.database.engine import read_clock, writing
 from models.database.tables import scheduled_action_revisions
 from models.errors import ConflictError, NotFoundError
 from models.occurrence import make_operation_id
-from tests.database import fetch_rows, write_by
+from tests.database import fetch_rows, is_waiting_for_lock, write_by
 from tests.scheduling import (
     MINUTE,
     REFRESH,
@@ -39,7 +39,6 @@ DAY = timedelta(days=1)
 
 @pytest.fixture(autouse=True)
 def _app(any_engine: sa.Engine) -> None:
-    """Give every test a small app."""
     add_app(any_engine, ids=["ann"])
 
 
@@ -289,11 +288,6 @@ def test_clock_set_back_looks_at_every_action_again(engine: sa.Engine):
     assert at("08:00") == fetch_action(engine, event).next_due_at
 
 
-def ask(engine: sa.Engine, query: sa.Executable) -> object:
-    """Return the one answer to *query*; None if there is none yet."""
-    return fetch_rows(engine, query).scalar()
-
-
 def test_an_edit_that_waits_for_a_tick_takes_effect_after_it(
     postgres_engine: sa.Engine,
 ):
@@ -303,11 +297,10 @@ def test_an_edit_that_waits_for_a_tick_takes_effect_after_it(
     edit = threading.Thread(
         target=post, args=[engine], kwargs={"uid": uid, "replace_it": True}
     )
-    waits = sa.text("select 1 from pg_stat_activity where wait_event_type = 'Lock'")
     with writing(engine) as connection:
         require_action(connection, uid, lock=True)
         edit.start()
-        wait_until(lambda: ask(engine, waits), what="the edit")
+        wait_until(lambda: is_waiting_for_lock(engine), what="the edit")
         decided_at = read_clock(connection)
     edit.join()
 

@@ -166,6 +166,9 @@ def test_applying_its_document_brings_it_back(engine: sa.Engine):
     write_by(engine, pause_target, "shop")
     before = export(engine)
     _delete(engine)
+    # a request that was let in just before the deletion
+    with pytest.raises(NotFoundError):
+        apply(engine, WHOLE, may_create=False)
 
     applied = apply(engine, {}, expected_revision=0)
 
@@ -177,28 +180,17 @@ def test_applying_its_document_brings_it_back(engine: sa.Engine):
     assert (None, None) == (row.paused_at, row.deleted_at)
 
 
-def test_tenants_do_not_bring_it_back(engine: sa.Engine):
-    """A request that was let in just before the deletion does not undo it."""
-    apply(engine, WHOLE)
-    _delete(engine)
-
-    with pytest.raises(NotFoundError):
-        apply(engine, WHOLE, may_create=False)
-
-
-def test_stale_deletion_is_refused(engine: sa.Engine):
+def test_what_may_not_be_deleted_stays(engine: sa.Engine):
+    """Who read another revision deletes nothing, and nobody the scheduler's own app."""
     apply(engine, WHOLE)
 
     with pytest.raises(StaleError) as caught:
         _delete(engine, expected_revision=9)
+    with pytest.raises(ConflictError, match="scheduler's own"):
+        _delete(engine, SYSTEM_APP)
 
     assert 1 == caught.value.current
     _delete(engine, expected_revision=1)
-
-
-def test_the_schedulers_own_app_stays(engine: sa.Engine):
-    with pytest.raises(ConflictError, match="scheduler's own"):
-        _delete(engine, SYSTEM_APP)
 
 
 def test_its_people_get_no_notices(engine: sa.Engine):

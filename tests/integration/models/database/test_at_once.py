@@ -32,7 +32,6 @@ PID = sa.text("select pg_backend_pid()")
 
 
 def fetch_names(engine: sa.Engine) -> list[str]:
-    """Return the names of all small apps."""
     return list(fetch_rows(engine, sa.select(small_apps.c.name)).scalars())
 
 
@@ -141,7 +140,6 @@ def test_statement_that_takes_too_long_costs_one_connection(postgres_url: str):
 
 
 def fetch_pid(connection: sa.Connection) -> int:
-    """Return which server process serves *connection*."""
     pid: int = connection.execute(PID).scalar_one()
     return pid
 

@@ -65,21 +65,27 @@ def tell(known: References, about: str, **members: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("publish", "pointers"),
+    ("publish", "documents", "pointers"),
     [
-        (True, ["/operations/publish"]),
-        ({"data": True}, ["/operations/publish/data"]),
+        (True, (), ["/operations/publish"]),
+        (True, ("design",), []),
+        ({"data": True}, ("design",), ["/operations/publish/data"]),
         (
             {"design": True, "permissions": True},
+            (),
             ["/operations/publish/design", "/operations/publish/permissions"],
         ),
     ],
 )
-def test_app_with_nothing_to_publish_is_told(publish: object, pointers: list[str]):
+def test_app_with_nothing_to_publish_is_told(
+    publish: object, documents: tuple[str, ...], pointers: list[str]
+):
     """
     Each kind that is asked for by name needs something; all three need one of them.
     """
-    told = tell(KNOWN, "/operations/publish", operations={"publish": publish})
+    known = replace(KNOWN, documents=documents)
+
+    told = tell(known, "/operations/publish", operations={"publish": publish})
 
     assert pointers == [each.partition(": ")[0] for each in told]
 
