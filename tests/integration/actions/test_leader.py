@@ -150,7 +150,6 @@ def test_release_lets_the_standby_in_at_once(engine: sa.Engine):
 
 
 def test_heartbeat_extends_the_lease(engine: sa.Engine):
-    """It is renewed when a heartbeat is due, not at every look."""
     clock = Clock()
     leader = Leader(engine, monotonic=clock)
     leader.hold()
@@ -367,7 +366,6 @@ def fetch_past(engine: sa.Engine) -> list[tuple[int, bool]]:
 
 
 def test_who_led_when_is_kept(engine: sa.Engine):
-    """Each take-over is a row; only one who released says when it ended."""
     first, second, third = (Leader(engine) for _ in range(3))
     assert first.hold()
     first.release()

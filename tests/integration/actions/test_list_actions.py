@@ -87,13 +87,11 @@ MATCHES: list[tuple[dict[str, Any], str]] = [
 
 
 def test_filters_find_what_they_say(engine: sa.Engine):
-    """By small app and name; deleted actions only if they are asked for."""
     for wanted, expected in MATCHES:
         assert expected == find(engine, **wanted), wanted
 
 
 def test_trouble_is_of_the_last_run(engine: sa.Engine):
-    """An action that failed and then worked again is not in trouble."""
     for uid, states in {
         "app-cron": (OperationState.SUCCEEDED, OperationState.FAILED),
         "app-both": (OperationState.FAILED, OperationState.SUCCEEDED),
@@ -112,7 +110,6 @@ def test_trouble_is_of_the_last_run(engine: sa.Engine):
 
 @pytest.mark.parametrize("text", [None, "o"])
 def test_parts_are_the_whole(engine: sa.Engine, text: str | None):
-    """Each action once, in order, however few a part looks at or may return."""
     with reading(engine) as connection:
         select = partial(select_part, connection, ActionFilterModel(text=text))
         whole = [row.uid for row in select(Page(200)).entries]

@@ -38,7 +38,6 @@ def _replay(engine: sa.Engine, event_id: UUID, key: str = "1") -> ReplayedEvent:
 
 
 def test_replay_is_an_event_of_its_own(engine: sa.Engine):
-    """It happens now, says which event it replays, and leaves that one as it is."""
     first = _send(engine)
     now = get_now(engine)
 
@@ -83,7 +82,6 @@ def test_runs_of_the_first_event_stay_what_they_are(engine: sa.Engine):
 
 
 def test_the_same_replay_is_one(engine: sa.Engine):
-    """However often it is asked for."""
     first = _send(engine)
 
     asked = [_replay(engine, first) for _ in range(3)]

@@ -74,7 +74,6 @@ def test_longer_outage_leaves_one_row(engine: sa.Engine):
 
 
 def test_heavy_occurrences_of_one_tick_run_once(engine: sa.Engine):
-    """Three in the window: two are skipped, the latest runs; while it runs all are."""
     post_at(engine, at("12:01"), when=MINUTELY, operations=REFRESH)
     dispatcher = make_dispatcher(engine)
     tick(dispatcher, at("12:03"))

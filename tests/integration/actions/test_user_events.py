@@ -152,7 +152,6 @@ def test_user_learns_what_happened(engine: sa.Engine):
 
 
 def test_absence_is_noticed_once(engine: sa.Engine):
-    """A timer starts again with each visit, and runs out once per absence."""
     uid = post(engine, when={"after": SEEN, "delay": "P7D"}).uid
     now = get_now(engine)
     send(engine, SEEN, "ann", at=now)

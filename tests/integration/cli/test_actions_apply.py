@@ -79,7 +79,6 @@ def test_what_does_not_differ_is_left_alone(folder: Folder) -> None:
 def test_plan_is_what_happens_and_a_dry_run_stores_nothing(
     folder: Folder, call: Call
 ) -> None:
-    """Created, changed, unchanged and pruned are told by file, before and after."""
     folder.plan()
     folder.write("daily.json", when={"cron_rule": "0 8 * * *"})
     folder.write("new.json")
@@ -104,7 +103,6 @@ def test_plan_is_what_happens_and_a_dry_run_stores_nothing(
 
 
 def test_uid_renames_and_two_may_swap_their_names(folder: Folder, call: Call) -> None:
-    """An action that is named by its uid keeps its history under another name."""
     folder.write("daily.json", uid="daily")
     folder.plan()
     folder.write("daily.json", uid="daily", name="weekly")

@@ -61,7 +61,6 @@ def test_bad_document_names_each_problem(call: Call, shop: Path):
 
 
 def test_many_actions_are_posted_at_once(call: Call, shop: Path):
-    """A list or lines: all are stored, or, for a trial or one that is wrong, none."""
     documents = [json.loads(Path(write_action(shop)).read_text()) for _ in range(2)]
     documents[1] |= {"uid": "bye", "name": "bye"}
     lines = shop / "actions.jsonl"

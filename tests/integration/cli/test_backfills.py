@@ -50,7 +50,6 @@ def test_it_asks_before_it_starts(call: Call):
 
 
 def test_progress_is_shown_until_the_end(call: Call):
-    """Who asked for it and why, what waits, and the id of each run."""
     backfill = start(call, "--note", "the outage", "--at-once", "2")
     leader = Leader(get_engine())
     leader.hold()

@@ -130,7 +130,6 @@ def test_killed_worker_is_named_until_another_has_its_place(call: Call):
 
 
 def test_clock_of_each_host_is_looked_at(call: Call):
-    """Only the host that is off is named."""
     sign(make_worker("right"))
     sign(make_worker("wrong"), clock_ahead=timedelta(seconds=90))
 
@@ -194,7 +193,6 @@ def test_least_space_of_any_worker_is_told(call: Call, free: int, health: str):
 
 
 def test_dead_leader_is_told_with_what_comes(call: Call):
-    """Before its lease has run out: who takes over, and in how many seconds."""
     execute(
         get_engine(),
         sa.update(leases).values(
@@ -287,7 +285,6 @@ def test_status_tells_how_long_the_oldest_waits(call: Call, shop: Path):
 
 
 def test_operation_that_waits_for_its_next_attempt_is_not_late(call: Call, shop: Path):
-    """Its back-off is no sign of a lack of workers."""
     run_action(call, shop)
     execute(
         get_engine(), sa.update(operations).values(send_at=db_now(MINUTE), attempt=1)

@@ -14,7 +14,6 @@ NEVER = "2026-01-01T00:00:00Z"
 
 
 def test_events_are_sent_by_options_and_by_file(call: Call, shop: Path):
-    """The same event twice is recorded once, however it comes."""
     seen = datetime.now(UTC).replace(microsecond=0).isoformat()
     name = "instance.user.last_seen"
     path = shop / "events.jsonl"

@@ -58,7 +58,6 @@ def test_keys_are_listed_without_their_secrets(call: Call):
 
 
 def test_key_is_revoked_by_its_id_or_its_beginning(call: Call, engine: sa.Engine):
-    """Lists show how it begins, so that is taken too."""
     first, second = (create(call).out.strip() for _ in range(2))
     by_id = call("keys", "revoke", first.split("_")[1])
     by_prefix = call("keys", "revoke", second[:16])
@@ -90,7 +89,6 @@ def test_unknown_key_is_not_found(call: Call):
 
 
 def test_rotation_prints_the_successor_alone(call: Call, engine: sa.Engine):
-    """The old key goes on for a week, or as long as is asked for."""
     old = create(call).out.strip()
     rotated = call("keys", "rotate", old[:16])
     new = rotated.out.strip()

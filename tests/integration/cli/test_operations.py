@@ -202,7 +202,6 @@ def run_and_fail(call: Call) -> str:
 
 @pytest.mark.usefixtures("shop")
 def test_retry_begins_with_the_step_that_was_named(call: Call):
-    """It and all after it run again; a typo is answered with what was meant."""
     operation_id = run_and_fail(call)
 
     typo = call("operations", "retry", operation_id, "--from-step", "refreshed")
@@ -248,7 +247,6 @@ def test_log_is_printed(call: Call):
 
 @pytest.mark.usefixtures("shop")
 def test_log_says_where_lines_are_missing(call: Call):
-    """On standard error, where the gap is; and if nothing was said, where to look."""
     operation_id = run_and_fail(call)
     execute(get_engine(), sa.delete(operation_log).where(operation_log.c.number == 2))
 

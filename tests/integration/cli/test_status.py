@@ -12,7 +12,6 @@ from tests.integration.cli.calling import WEEKLY, Call, write_action
 
 @pytest.mark.usefixtures("shop")
 def test_status_names_leader_backlog_and_next(call: Call):
-    """Without a scheduler there is no leader; what waits is counted."""
     call("actions", "post", str(WEEKLY), "--app", "shop")
     call("actions", "run", "weekly update")
 

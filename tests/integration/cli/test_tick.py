@@ -197,7 +197,6 @@ def test_tick_does_what_a_scheduler_does_between_ticks(call: Call, shop: Path):
 def test_tick_that_cannot_send_says_so(
     call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """What is recorded stays recorded, and whoever called learns that it waits."""
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", "redis://127.0.0.1:1/0")
     get_settings.cache_clear()
     call("actions", "post", write_action(shop), "--app", "shop")

@@ -31,7 +31,6 @@ def ran(call: Call, shop: Path, tmp_path: Path) -> str:
 
 
 def test_first_digits_of_an_id_are_enough(call: Call, ran: str):
-    """What the list shows is taken by each command that takes an id."""
     listed = call("operations", "list")
 
     start = shorten(UUID(ran))

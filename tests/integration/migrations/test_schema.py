@@ -91,7 +91,6 @@ def words(condition: object) -> str:
 
 
 def test_migrating_twice_changes_nothing(unmigrated_url: str):
-    """The second time there is nothing to do, and the schema is accepted."""
     engine = make_engine(unmigrated_url)
     assert get_schema_revision(engine) is None
     with pytest.raises(UsageError, match="minutehand migrate"):

@@ -141,7 +141,6 @@ def test_routes_have_words():
 
 
 def test_names_are_of_one_route_each():
-    """A client that is made from the document has a function for each."""
     names = [route["operationId"] for _name, route in ROUTES]
 
     assert sorted(names) == sorted(set(names))

@@ -147,7 +147,6 @@ def test_narrow_terminal_does_without_some_columns(
 def test_times_are_folded_between_the_clocks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    """A date stays beside its time, and UTC goes below them."""
     rows = [("ab" * 10, AT_BOTH, LOOSE)]
 
     lines = _print(

@@ -44,7 +44,6 @@ def _make_up(position: list[list[Any]]) -> str:
 
 
 def test_position_comes_back():
-    """As it was, to the microsecond, whatever the limit is by then."""
     cursor = write_cursor(POSITION, _request())
 
     assert POSITION == read_cursor(cursor, _request(query="limit=9&state=failed"))

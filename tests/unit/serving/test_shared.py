@@ -29,7 +29,6 @@ class Work:
 
 
 def test_what_took_long_is_kept_a_while():
-    """Its age is told, and after that it is made anew."""
     work = Work(LONG)
     kept = Kept(work.clock)
 

@@ -94,7 +94,6 @@ def test_times_are_those_of_the_rule(engine: sa.Engine):
 
 
 def test_parts_are_the_whole(engine: sa.Engine):
-    """Each occurrence once, in order, decided or not."""
     now = get_now(engine)
     begin = now.replace(second=0, microsecond=0) - 4 * MINUTE
     uid = post_since(engine, begin, when=MINUTELY)

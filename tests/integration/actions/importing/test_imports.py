@@ -62,7 +62,6 @@ def test_users_of_a_crontab_can_be_told(
 
 
 def test_files_are_not_overwritten(importing: Call):
-    """A second import says what is there, and changes it when asked to."""
     Path("crontab").write_text("0 7 * * * report\n")
     assert importing("crontab", "crontab", "--out", "actions").code == 0
     Path("actions/report.json").write_text("mine")

@@ -89,7 +89,6 @@ def test_what_is_due_too_often_is_named_instead(engine: sa.Engine):
 
 
 def test_what_does_not_run_is_not_there(engine: sa.Engine):
-    """Paused, unreadable, or driven by events."""
     for name in ("paused", "broken"):
         post(engine, "shop", uid=name, name=name)
     post(engine, "shop", name="events", when={"on": "app.x"})

@@ -48,7 +48,6 @@ def delete(engine: sa.Engine, uid: str) -> None:
 
 
 def test_paused_action_records_nothing_and_resumes_from_now(engine: sa.Engine):
-    """What was due during the pause does not run afterwards."""
     uid = post_at(engine, get_now(engine) - 3 * MINUTE, when=MINUTELY)
     assert pause(engine, uid)
     assert not pause(engine, uid)
@@ -96,7 +95,6 @@ def test_activation_starts_from_now(engine: sa.Engine):
 
 
 def test_deleted_action_is_gone_for_everybody(engine: sa.Engine):
-    """Its row and revisions stay; nothing can change it any more."""
     uid = post(engine).uid
     delete(engine, uid)
 

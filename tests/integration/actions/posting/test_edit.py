@@ -137,7 +137,6 @@ def test_tag_survives_the_pruning_of_its_revision(engine: sa.Engine):
 
 
 def test_of_two_editors_one_wins(postgres_engine: sa.Engine):
-    """The second waits for the first, and is then told what there is now."""
     uid = post(postgres_engine).uid
     refused: list[StaleError] = []
 
@@ -164,7 +163,6 @@ def test_of_two_editors_one_wins(postgres_engine: sa.Engine):
 
 
 def test_patch_merges_into_what_is_stored(engine: sa.Engine):
-    """Null removes a member, the rest stays; the result is read as a whole."""
     uid = post(engine, jitter="PT5M", when={"cron_rule": "0 7 * * *"}).uid
 
     patch(engine, uid, {"jitter": None, "when": {"timezone": "Europe/Paris"}})
@@ -186,7 +184,6 @@ def test_patch_merges_into_what_is_stored(engine: sa.Engine):
     ],
 )
 def test_bad_patch_changes_nothing(engine: sa.Engine, given: Any, pointer: str):
-    """The door refuses what the merged document is, with pointers into that."""
     uid = post(engine).uid
     before = fetch_action(engine, uid)
 

@@ -225,7 +225,6 @@ def test_due_date_within_the_window_runs(engine: sa.Engine, jitter: str | None):
 
 
 def test_due_date_is_missed_if_the_tick_comes_late(engine: sa.Engine):
-    """Accepted within the window, but no scheduler led before it left it."""
     date = (get_now(engine) - 4 * MINUTE).replace(microsecond=0)
     post(engine, when=due_date(date))
 

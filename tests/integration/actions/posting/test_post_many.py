@@ -36,7 +36,6 @@ def count(engine: sa.Engine, table: sa.Table) -> int:
 
 
 def test_many_are_what_each_alone_would_be(engine: sa.Engine):
-    """New ones beside one that is replaced, in the order in which they were given."""
     old = post(engine, name="second", when={"cron_rule": "0 7 * * *"})
 
     posted = post_many(
@@ -97,7 +96,6 @@ def test_two_of_one_name_are_refused(engine: sa.Engine, key: str):
 
 
 def test_a_thousand_cost_a_few_statements(engine: sa.Engine):
-    """New actions are stored by the hundred."""
     documents = [{"name": f"action {number}"} for number in range(1000)]
 
     with counting(engine) as counts:

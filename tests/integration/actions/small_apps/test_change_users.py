@@ -89,7 +89,6 @@ def test_put_replaces_all_but_what_events_write(engine: sa.Engine):
 
 
 def test_patch_changes_what_it_has(engine: sa.Engine):
-    """Null clears a field, a list replaces a list, and all else stays."""
     apply(engine, {"users": [{**ADA, "locale": "fr", "last_seen_at": SEEN}]})
 
     told = _patch(engine, {"locale": None, "groups": ["a", "b"]}).user
@@ -113,7 +112,6 @@ def test_patch_passes_the_door(engine: sa.Engine, patch: object):
 
 
 def test_tag_names_what_was_read(engine: sa.Engine):
-    """A change of anything changes it; a change of something older is refused."""
     apply(engine, {"users": [ADA]})
     tag = _get(engine).tag
 

@@ -87,7 +87,6 @@ def test_deleted_app_is_nowhere(engine: sa.Engine):
 
 
 def test_its_actions_and_keys_end(engine: sa.Engine):
-    """They are deleted and revoked, those of others stay, and all of it is noted."""
     apply(engine, WHOLE)
     add_app(engine, "other")
     mine = [post(engine, "shop", name=name).uid for name in "ab"]
@@ -160,7 +159,6 @@ def test_its_operations_stay_known(engine: sa.Engine):
 
 
 def test_applying_its_document_brings_it_back(engine: sa.Engine):
-    """With users and all, under a higher revision and without its pause; no actions."""
     apply(engine, WHOLE)
     post(engine, "shop")
     write_by(engine, pause_target, "shop")

@@ -72,7 +72,6 @@ def test_filters(engine: sa.Engine, wanted: UserFilter, found: str):
     ("limit", "found"), [(1, "a b c d e"), (2, "ab cd e"), (5, "abcde")]
 )
 def test_parts_are_the_whole(engine: sa.Engine, limit: int, found: str):
-    """Each user is in one part, and the last part says that it is the last."""
     assert found == _find(engine, UserFilter(), limit)
 
 

@@ -139,7 +139,6 @@ def test_large_answer_that_nobody_reads_is_not_in_the_way(postgres_url: str):
 
 
 def test_what_is_asked_after_it_sees_what_it_wrote(engine: sa.Engine):
-    """Also what was asked before it departed."""
     with departing(engine) as flight:
         flight.ask(ADD, add("a"))
         names = flight.ask_after(NAMES, {})
@@ -301,7 +300,6 @@ def count_cursors(engine: sa.Engine) -> int:
 
 
 def test_all_rows_come_in_order(postgres_engine: sa.Engine):
-    """More than are fetched in one go; the session is as it was afterwards."""
     last = 2 * FETCHED_AT_ONCE + 1
 
     rows = stream_kept(postgres_engine, NUMBERS, {"last": last})

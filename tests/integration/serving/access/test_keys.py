@@ -174,7 +174,6 @@ def test_typo_asks_no_database(engine: sa.Engine):
 
 
 def test_key_lives_as_long_as_was_asked_for(engine: sa.Engine):
-    """The end is counted from now, by the clock of the database."""
     key = make(engine, lifetime=Duration.parse("P30D"))
     assert key.expires_at is not None  # it was asked for
 
@@ -263,7 +262,6 @@ def test_keys_of_others_are_unknown(engine: sa.Engine):
 
 
 def test_rotated_key_goes_on_for_a_while(engine: sa.Engine):
-    """Its successor is taken at once, with the same name, role and app."""
     old = make(engine)
     new = rotate(engine, old, overlap=Duration.parse("P7D"))
     ending = show(engine, old)
@@ -328,7 +326,6 @@ def test_two_rotations_at_once_make_one_successor(postgres_engine: sa.Engine):
 
 
 def test_revoked_key_stays_revoked(engine: sa.Engine):
-    """A second time changes nothing, and is not noted again."""
     key = make(engine)
     first = revoke(engine, key)
     second = revoke(engine, key)
@@ -360,7 +357,6 @@ def test_what_is_done_to_keys_is_on_record(engine: sa.Engine):
 
 
 def test_list_has_the_latest_first_part_by_part(engine: sa.Engine):
-    """Also keys that ended, each with its state; those of one app, or all."""
     keys = [make(engine, name=str(number)) for number in range(5)]
     make(engine, app="bank")
     make(engine, app=None)

@@ -89,7 +89,6 @@ def test_one_of_many_follows_a_link(engine: sa.Engine):
 
 
 def test_links_and_sessions_end_by_themselves(engine: sa.Engine):
-    """A link after a quarter of an hour, a session after half a day."""
     text, session = link(engine), begin(engine)
     with reading(engine) as connection:
         now = read_clock(connection)
@@ -114,7 +113,6 @@ def test_signing_out_ends_the_session(engine: sa.Engine):
 
 @pytest.mark.parametrize("end", ["revoked", "expired"])
 def test_end_of_a_key_ends_its_links_and_sessions(engine: sa.Engine, end: str):
-    """Whoever loses the key loses what they got by it."""
     caller = make_key_caller(engine)
     session, text = begin(engine, caller), link(engine, caller)
     before = recognize(engine, session.text)
@@ -165,7 +163,6 @@ def read_invited(engine: sa.Engine, app: str | None = None) -> list[ShownInvitat
 
 
 def test_invitations_that_have_not_ended_are_listed(engine: sa.Engine):
-    """Used ones, too; of one app, if that is asked for."""
     for app in ("shop", "books"):
         add_app(engine, app)
     used, unused = ask_in(engine, "zoe", maker=ADA), ask_in(engine, "ben", "books")
