@@ -137,26 +137,18 @@ def test_revisions_do_not_name_who_paused_all(engine: sa.Engine):
 
 
 def test_what_is_posted_meanwhile_is_paused_too(engine: sa.Engine):
-    """Its pause is that of the app, and ends with it."""
+    """Its pause is that of the app, and ends with it; no document resumes anything."""
     call(engine, pause_target, "app", PauseModel(note="deploy"), by="ada")
 
     posted = post(engine, uid="new", name="new", when=HOURLY)
     post(engine, "other", uid="free", name="free", when=HOURLY)
+    post(engine, uid="app-1", name="one", replace_it=True, when={"every": "PT2H"})
 
     assert 2 == posted.revision == fetch_action(engine, "new").revision
     assert {"app-1": APP, "new": APP} == scopes(engine)
     assert ["posted", "paused"] == [r.change for r in fetch_revisions(engine, "new")]
     assert 2 == call(engine, resume_target, "app").actions
     assert {} == scopes(engine)
-
-
-def test_replacing_an_action_does_not_resume_it(engine: sa.Engine):
-    """A pause is no part of the document."""
-    call(engine, pause_target, "app")
-
-    post(engine, uid="app-1", name="one", replace_it=True, when={"every": "PT2H"})
-
-    assert {"app-1": APP} == scopes(engine)
 
 
 def test_resuming_an_app_leaves_what_is_paused_on_its_own(engine: sa.Engine):
@@ -288,7 +280,6 @@ def test_own_pause_that_ends_goes_on_with_that_of_the_app(engine: sa.Engine):
 
 
 def test_pause_that_is_given_again_has_the_new_end(engine: sa.Engine):
-    """It is paused since the first time; the same again changes nothing."""
     until = get_now(engine) + HOUR
     assert call(engine, pause_action, "app-1", PauseModel(until=until, note="a"))
     since = fetch_action(engine, "app-1").paused_at
@@ -304,28 +295,33 @@ def test_pause_that_is_given_again_has_the_new_end(engine: sa.Engine):
     assert fetch_action(engine, "other-1").paused_until is None
 
 
-def test_end_that_has_passed_is_refused(engine: sa.Engine):
-    passed = get_now(engine) - MINUTE
+@pytest.mark.parametrize(
+    ("function", "whose", "error", "told"),
+    [
+        (pause_action, "app-1", UsageError, "has passed"),
+        (pause_target, "app", UsageError, "has passed"),
+        (pause_target, None, UsageError, "has passed"),
+        (pause_target, "typo", NotFoundError, "typo"),
+        (resume_target, "typo", NotFoundError, "typo"),
+        (resume_target, "app", ConflictError, "not paused"),
+        (resume_target, None, ConflictError, "not paused"),
+    ],
+)
+def test_what_means_nothing_is_refused(
+    engine: sa.Engine,
+    function: Any,
+    whose: str | None,
+    error: type[Exception],
+    told: str,
+):
+    """It would be over before it began; there is no such app, or it is not paused."""
+    passed = PauseModel(until=get_now(engine) - MINUTE)
+    asked = [passed] if error is UsageError else []
 
-    for function, whose in (
-        (pause_action, "app-1"),
-        (pause_target, "app"),
-        (pause_target, None),
-    ):
-        with pytest.raises(UsageError, match="has passed"):
-            call(engine, function, whose, PauseModel(until=passed))
+    with pytest.raises(error, match=told):
+        call(engine, function, whose, *asked)
+
     assert {} == scopes(engine)
-
-
-def test_pause_of_nothing_is_refused(engine: sa.Engine):
-    with pytest.raises(NotFoundError):
-        call(engine, pause_target, "typo")
-    with pytest.raises(NotFoundError):
-        call(engine, resume_target, "typo")
-    with pytest.raises(ConflictError, match="not paused"):
-        call(engine, resume_target, "app")
-    with pytest.raises(ConflictError, match="not paused"):
-        call(engine, resume_target, None)
 
 
 def test_why_names_who_paused_and_until_when(engine: sa.Engine):

@@ -34,7 +34,6 @@ from tests.database import execute, fetch_rows, write_by
 ADA = {"id": "ada", "email": "ada@example.com", "name": "Ada", "groups": ["manager"]}
 BOB = {"id": "bob@example.com"}
 LAST_WEEK = "2026-11-16T06:00:00Z"
-YESTERDAY = "2026-11-22T06:00:00Z"
 
 
 def _apply(engine: sa.Engine, **document: Any) -> Applied:
@@ -103,7 +102,6 @@ def test_notices_are_switched_off_by_null_or_nothing(engine: sa.Engine, nobody: 
 
 
 def test_absent_fields_of_users_stay(engine: sa.Engine):
-    """A user's entry changes what it mentions; null clears a field."""
     _apply(engine, users=[{**ADA, "locale": "fr", "last_seen_at": LAST_WEEK}])
 
     applied = _apply(engine, users=[{"id": "ada", "disabled": True, "locale": None}])
@@ -179,45 +177,25 @@ def _fetch_sources(engine: sa.Engine) -> list[dict[str, str]]:
     return list(fetch_rows(engine, sa.select(domains.c.source)).scalars())
 
 
-def test_import_raises_no_events(engine: sa.Engine):
-    """A bulk import mails nobody."""
-    applied = _apply(engine, users=[{**ADA, "last_seen_at": LAST_WEEK}])
-
-    assert 0 == applied.events
-    assert [] == _fetch(engine, events.c.name)
-
-
 def test_events_are_raised_when_asked_for(engine: sa.Engine):
-    """Who is new, activated or seen since is told to the actions that wait."""
-    _apply(engine, users=[ADA])
+    """
+    Who is new, activated or seen since is told to the actions that wait. A bulk import
+    mails nobody, nor does a document that knows less than we do.
+    """
+    imported = _apply(engine, users=[{**ADA, "last_seen_at": "2026-11-09T06:00:00Z"}])
+    seen = {**ADA, "last_seen_at": LAST_WEEK, "activated_at": LAST_WEEK}
+    given = [seen, {**BOB, "created_at": LAST_WEEK}]
+    raised = _apply(engine, users=given, raise_events=True)
+    older = {**ADA, "last_seen_at": "2026-11-10T06:00:00Z"}
+    outdated = _apply(engine, users=[older, BOB], raise_events=True)
 
-    applied = _apply(
-        engine,
-        users=[
-            {**ADA, "last_seen_at": LAST_WEEK, "activated_at": LAST_WEEK},
-            {**BOB, "created_at": LAST_WEEK},
-        ],
-        raise_events=True,
-    )
-
-    assert 3 == applied.events
+    assert (0, 3, 0) == (imported.events, raised.events, outdated.events)
     assert [
         ("instance.user.activated", "ada"),
         ("instance.user.created", "bob@example.com"),
         ("instance.user.last_seen", "ada"),
     ] == _fetch(engine, events.c.name, events.c.user_id)
     assert datetime(2026, 11, 16, 6, tzinfo=UTC) in _fetch(engine, users.c.last_seen_at)
-
-
-def test_older_sign_of_life_is_no_event(engine: sa.Engine):
-    """A document that knows less than we do starts no timer again."""
-    _apply(engine, users=[{**ADA, "last_seen_at": YESTERDAY}], raise_events=True)
-
-    applied = _apply(
-        engine, users=[{**ADA, "last_seen_at": LAST_WEEK}], raise_events=True
-    )
-
-    assert 0 == applied.events
 
 
 def post_excepting(engine: sa.Engine, calendar: str, uid: str) -> None:
