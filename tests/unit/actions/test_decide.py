@@ -61,13 +61,6 @@ def test_operation_says_what_it_is():
     )
 
 
-def test_occurrence_due_this_very_instant_runs():
-    """The window ends with now, included."""
-    action = make_action({"cron_rule": "0 7 * * *"}, next_due_at=at("07:00"))
-
-    assert [at("07:00")] == ran(decide(action, at("07:00")).operations)
-
-
 @pytest.mark.parametrize(
     ("now", "runs"),
     [
@@ -122,42 +115,19 @@ def test_missed_are_counted_exactly_to_a_thousand(
     assert [(MONDAY, last, count, more)] == missed(operations)
 
 
-def test_latest_runs_if_the_window_is_empty():
-    """Three occurrences missed: the last runs, two are recorded as missed."""
+@pytest.mark.parametrize("now", ["09:30", "09:03"], ids=["empty", "holds one"])
+def test_latest_runs_alone_whether_or_not_it_is_within_the_window(now: str):
+    """What is due now makes up for what was missed; if nothing is, the last run."""
     action = make_action(
         {"cron_rule": "0 7-9 * * *"},
         next_due_at=at("07:00"),
         catch_up={"runs": "latest"},
     )
 
-    operations = decide(action, at("09:30")).operations
+    operations = decide(action, at(now)).operations
 
     assert [at("09:00")] == ran(operations)
     assert [(at("07:00"), at("08:00"), 2, False)] == missed(operations)
-
-
-def test_latest_runs_nothing_old_if_the_window_holds_one():
-    """What is due now makes up for what was missed."""
-    action = make_action(
-        {"cron_rule": "0 7-9 * * *"},
-        next_due_at=at("07:00"),
-        catch_up={"runs": "latest"},
-    )
-
-    operations = decide(action, at("09:03")).operations
-
-    assert [at("09:00")] == ran(operations)
-    assert [(at("07:00"), at("08:00"), 2, False)] == missed(operations)
-
-
-def test_all_runs_all_and_misses_none():
-    """Catching up runs the oldest first."""
-    action = make_action(MINUTELY, next_due_at=at("10:00"), catch_up={"runs": "all"})
-
-    operations = decide(action, at("12:00")).operations
-
-    assert every_minute("10:00", "12:00") == ran(operations)
-    assert [] == missed(operations)
 
 
 def test_all_stops_at_a_thousand():

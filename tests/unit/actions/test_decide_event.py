@@ -112,23 +112,6 @@ def test_next_look_is_never_at_once():
     assert at("07:00") + RESOLUTION == decision.next_due_at
 
 
-def test_months_step_the_calendar_of_the_zone():
-    """31 January and a month is 28 February, at the same local time."""
-    zone = ZoneInfo("Europe/Paris")
-    seen = datetime(2026, 1, 31, 9, tzinfo=zone).astimezone(UTC)
-    due = datetime(2026, 2, 28, 9, tzinfo=zone).astimezone(UTC)
-    action = make_action(
-        {"after": "app.x", "delay": "P1M", "timezone": "Europe/Paris"}, next_due_at=due
-    )
-
-    early = decide_on(action, due - MINUTE, event("ann", seen))
-    decision = decide_on(action, due, event("ann", seen))
-
-    assert [] == ran(early.operations)
-    assert due == early.next_due_at
-    assert [due] == ran(decision.operations)
-
-
 def test_late_arrival_runs_when_it_is_recorded():
     """Back-dated by hours: the run keeps the identity of event and delay."""
     action = make_action(HOURS_LATER, next_due_at=at("12:00"))

@@ -33,7 +33,6 @@ PARIS = ZoneInfo("Europe/Paris")
 TOKYO = ZoneInfo("Asia/Tokyo")
 
 HOURLY = Schedule((GridRule(3600),))
-QUARTERLY = GridRule(900)
 
 rules = st.builds(
     GridRule,
@@ -94,12 +93,6 @@ def test_range_can_be_cut_short() -> None:
     assert [NOON] == find_occurrences(HOURLY, NOON, NOON + DAY, limit=1)
     assert 24 == count_occurrences(HOURLY, NOON, NOON + DAY)
     assert 3 == count_occurrences(HOURLY, NOON, NOON + DAY, limit=3)
-
-
-def test_single_rule_can_be_searched() -> None:
-    """A rule answers the same question, so it needs no schedule around it."""
-    assert [NOON] == find_occurrences(QUARTERLY, NOON, NOON + MINUTE)
-    assert NOON == find_last(QUARTERLY, NOON - HOUR, NOON)
 
 
 def test_rules_due_at_the_same_instant_count_once() -> None:

@@ -182,23 +182,6 @@ def test_edited_while_paused_nothing_is_due() -> None:
     assert [] == find(timing, decided[:10], paused, edited)
 
 
-def test_an_edit_within_the_window_may_overtake_an_occurrence() -> None:
-    """What was due moments before an edit took over is superseded, not lost."""
-    timing = TIMINGS["cron"]
-    decided = decide(timing)
-    edited_at = decided[9].occurrence + SECOND
-    edit = make_revision(
-        timing,
-        number=2,
-        change="replaced",
-        recorded_at=edited_at,
-        effective_from=edited_at,
-        undecided_from=decided[9].occurrence,
-    )
-
-    assert [] == find(timing, [*decided[:9], *decided[10:]], edit)
-
-
 @pytest.mark.parametrize("change", ["replaced", "paused", "deleted", "quarantined"])
 def test_what_an_edit_overtakes_in_an_outage_is_superseded(change: str) -> None:
     """
@@ -259,37 +242,6 @@ def test_a_holiday_that_comes_before_the_decision_counts() -> None:
     )
 
     assert [] == find(timing, [*decided[:9], *decided[10:]], retimed)
-
-
-@pytest.mark.slow
-def test_four_wrong_rows_among_twenty_thousand_are_named() -> None:
-    """
-    Two years of a rule that is due each hour, all nights included, and four
-    mistakes.
-    """
-    timing = '{"when":[{"cron_rule":"0 * * * *","timezone":"America/New_York"}]}'
-    until = START + timedelta(hours=20_000)
-    occurrences = find_occurrences(parse_timing(timing), START, until)
-    decided = [make_operation(n, at) for n, at in enumerate(occurrences)]
-    assert len(decided) == 20_000
-    lost = decided.pop(5_000).occurrence
-    late = decided[6_000].occurrence
-    decided[6_000] = replace(decided[6_000], recorded_at=late + timedelta(minutes=30))
-    doubled = decided[7_000].occurrence
-    decided.append(replace(decided[7_000], id=UUID(int=200_000)))
-    invented = START + timedelta(minutes=7)
-    decided.append(make_operation(200_001, invented))
-
-    history = make_history([make_revision(timing)], decided)
-    findings = audit_action(history, since=START, until=until)
-
-    expected = [
-        (Fault.EXTRA, invented),
-        (Fault.MISS, lost),
-        (Fault.LATE, late),
-        (Fault.DOUBLED, doubled),
-    ]
-    assert expected == [(each.fault, each.occurrence) for each in findings]
 
 
 UNREADABLE = '{"when":[{"cron_rule":"61 * * * *","timezone":"UTC"}]}'

@@ -160,13 +160,6 @@ def test_all_problems_are_told_in_document_order():
     ] == pointers
 
 
-def test_one_mistake_is_one_problem():
-    """The kind of a rule is chosen by its key, so the other kinds say nothing."""
-    problems = find_problems(read_action, when(cron_rule="0 25 * * *"))
-
-    assert 1 == len(problems)
-
-
 def test_problems_have_a_bound():
     """A document that is wrong everywhere is not answered with a book."""
     text = json.dumps({**ACTION, **{f"key{n}": n for n in range(150)}})

@@ -183,14 +183,6 @@ def _change(draw: st.DrawFn, place: Any, key: Any, change: str) -> None:
         place[draw(TEXTS)] = draw(VALUES)
 
 
-def test_every_valid_action_is_accepted():
-    """The documents that the fuzzing starts from are accepted, and survive storing."""
-    for document in VALID:
-        action = read_action_object(document)
-
-        assert action == read_action_object(action_document(action))
-
-
 @settings(max_examples=MANY)
 @given(VALUES)
 def test_random_json_is_read_or_refused(value: object):

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from models.door.documents import action_document, read_action, read_actions
-from models.errors import InvalidDocumentError
 from tests.unit.models.documents import action
 
 
@@ -69,13 +68,3 @@ def test_schema_and_byte_order_mark_are_passed_over() -> None:
     many = read_actions(lines.encode())
     assert isinstance(many, tuple)
     assert 2 == len(many)
-
-
-def test_comment_is_named_as_one() -> None:
-    """With its line, as whoever wrote it counts them."""
-    with pytest.raises(InvalidDocumentError) as caught:
-        read_action('{\n  "name": "x",\n  // weekly\n  "active": true}')
-
-    assert "Line 3, column 3: JSON has no comments; found '// weekly'." in str(
-        caught.value
-    )

@@ -93,10 +93,3 @@ def test_other_databases_are_others(other: str):
     assert not find_databases("postgresql://localhost/minutehand") & find_databases(
         other
     )
-
-
-def test_names_are_listed_as_they_were_given():
-    """JSON keeps the order."""
-    given = {name: {"url": "sqlite:////x", "apps": []} for name in ("b", "a")}
-
-    assert ["b", "a"] == list(read_sql_connections(json.dumps(given)))

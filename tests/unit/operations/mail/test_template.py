@@ -6,7 +6,7 @@ import pytest
 
 from models.errors import StepError
 from operations.mail.message import Template
-from operations.mail.template import LONGEST, MailTemplate
+from operations.mail.template import MailTemplate
 
 USER = {"user": {"name": "<b>Ann</b>"}}
 
@@ -55,8 +55,3 @@ def test_template_without_body_is_refused():
     """Neither text nor HTML is no mail."""
     with pytest.raises(StepError, match="neither text nor html"):
         render(text=None)
-
-
-def test_longest_part_is_far_beyond_a_mail():
-    """The bound never troubles a real template."""
-    assert LONGEST > 1_000_000

@@ -121,16 +121,6 @@ def test_task_id_is_a_published_value():
     assert "f9618ba1-93ff-5c61-953f-6cfef56c171f" == make_task_id(OPERATION)
 
 
-def test_broker_that_is_away_is_temporary(world: World):
-    """The sender's error goes on its way."""
-    world.tasks.error = StepError("broker", permanent=False)
-
-    with pytest.raises(StepError) as caught:
-        run_task(world.make_context(), TASK)
-
-    assert not caught.value.permanent
-
-
 def test_task_is_told_what_it_runs_for(world: World):
     """
     A text that is one placeholder keeps its type; in a longer one it is written out.
@@ -278,15 +268,6 @@ def test_execsum_and_email_have_different_message_ids(readers: World):
 
     ids = {mail.message_id for mail in readers.mailer.mails}
     assert 2 == len(ids)
-
-
-def test_execsum_of_nothing_says_so(readers: World):
-    """An app without live data sends a mail that says it, rather than nothing."""
-    readers.workspace.domains.clear()
-
-    send_execsum(readers.make_context(), YES)
-
-    assert "Nothing was published yet" in (readers.mailer.mails[0].text or "")
 
 
 def test_log_has_what_others_answered(world: World):

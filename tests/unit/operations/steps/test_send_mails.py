@@ -100,19 +100,6 @@ def test_step_fails_if_every_address_is_refused(world: World):
     assert caught.value.permanent
 
 
-def test_full_mailbox_is_tried_again_and_the_others_are_not(world: World):
-    """After a deferral the next attempt sends to that recipient alone."""
-    world.mailer.outcomes["b@x.org"] = [Sending(Fate.DEFERRED, "452 full")]
-    with pytest.raises(StepError, match="452 full") as caught:
-        send_email(world.make_context(), ASKED)
-
-    result = send_email(world.make_context(attempt=2), ASKED)
-
-    assert not caught.value.permanent
-    assert 3 == result["sent"]
-    assert ["a@x.org", "c@x.org", "b@x.org"] == world.mailer.addresses
-
-
 def test_dead_server_stops_the_step_at_once(world: World):
     """A server that is away costs one deadline, not one for each recipient."""
     world.mailer.outcomes["a@x.org"] = [
@@ -300,19 +287,6 @@ def test_mails_carry_what_the_app_writes_on_them(world: World):
     send_email(world.make_context(), ASKED)
 
     assert {world.directory.letterhead} == {m.letterhead for m in world.mailer.mails}
-
-
-def test_retried_mail_has_the_same_message_id(world: World):
-    """A server or a person can recognize the repetition."""
-    world.mailer.outcomes["a@x.org"] = [Sending(Fate.DEFERRED, "452 full")]
-    with pytest.raises(StepError):
-        send_email(world.make_context(), ASKED)
-    before = world.deliveries.contents["a"].message_id
-
-    send_email(world.make_context(attempt=2), ASKED)
-
-    assert before == world.mailer.mails[-1].message_id
-    assert 3 == len({mail.message_id for mail in world.mailer.mails})
 
 
 def test_mail_to_nobody_is_a_warning(world: World):

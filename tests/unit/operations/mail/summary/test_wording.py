@@ -185,12 +185,3 @@ def test_empty_summary_says_so():
     empty = replace(make_summary(), parts=())
 
     assert "Nothing was published yet" in write(empty).overview
-
-
-def test_column_of_app_json_that_the_data_lack_is_a_warning():
-    """A typo in app.json is found by whoever reads the result."""
-    part = make_sales(labels={"amuont": ColumnLabel("Turnover")})
-
-    (warning,) = make_summary(part).find_warnings()
-
-    assert "has no column 'amuont'" in warning
