@@ -15,7 +15,6 @@ from uuid import UUID
 
 import structlog
 
-from models.operation_state import FINAL_STATES, Queue
 from telemetry import METRICS, Event, LogFormat, Repeats, configure_logging
 
 ROOT = Path(__file__).parents[2]
@@ -316,21 +315,3 @@ def test_memory_of_repeated_lines_is_bounded() -> None:
         repeats.count(number)
 
     assert len(repeats._told) == Repeats.most
-
-
-def test_every_value_of_a_label_is_there_from_the_start() -> None:
-    """So that an alert sees the first of its kind."""
-    finished = {state.value for state in FINAL_STATES}
-
-    assert {queue.value for queue in Queue} == find_values("minutehand_messages_sent")
-    assert finished == find_values("minutehand_operations_finished")
-
-
-def find_values(name: str) -> set[str]:
-    """Return the values of the one label of the metric *name*."""
-    return {
-        value
-        for family in METRICS[f"{name}_total"].collect()
-        for sample in family.samples
-        for value in sample.labels.values()
-    }

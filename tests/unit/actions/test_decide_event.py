@@ -145,15 +145,6 @@ def test_recorded_more_than_a_day_late_is_missed(behind: timedelta, *, late: boo
     assert make_operation_id("uid", instant, "ann") == row.id
 
 
-def test_decided_events_are_not_decided_again():
-    """What was due before ``next_due_at`` was decided by a former tick."""
-    action = make_action(ON, next_due_at=at("07:00"))
-
-    decision = decide_on(action, at("07:01"), event("ann", at("07:00") - RESOLUTION))
-
-    assert () == decision.operations
-
-
 def test_nothing_before_it_takes_effect():
     """An action that was posted at 07:00 does not run for what was due before."""
     action = make_action(ON, next_due_at=at("06:00"))._replace(

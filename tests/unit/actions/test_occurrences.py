@@ -95,35 +95,6 @@ def test_range_can_be_cut_short() -> None:
     assert 3 == count_occurrences(HOURLY, NOON, NOON + DAY, limit=3)
 
 
-def test_rules_due_at_the_same_instant_count_once() -> None:
-    """A union has one occurrence for each instant."""
-    union = Schedule((GridRule(3600), GridRule(1800)))
-
-    found = find_occurrences(union, NOON, NOON + HOUR)
-
-    assert [NOON, NOON + 30 * MINUTE] == found
-
-
-def test_bounds_include_the_start_and_not_the_end() -> None:
-    """``starts_at`` may itself be an occurrence, ``ends_at`` may not."""
-    bounded = Schedule((GridRule(3600),), NOON, NOON + 2 * HOUR)
-
-    found = find_occurrences(bounded, NOON - DAY, NOON + DAY)
-
-    assert [NOON, NOON + HOUR] == found
-
-
-def test_excluded_days_are_those_of_the_rules_zone() -> None:
-    """23:00 UTC on Friday is Saturday in Paris, so excluding Saturday excludes it."""
-    saturday = (date(2026, 11, 21), date(2026, 11, 21))
-    in_paris = Schedule((GridRule(3600, zone=PARIS),), excluded=DaysOff((saturday,)))
-
-    found = find_occurrences(in_paris, NOON - DAY, NOON + DAY)
-
-    assert datetime(2026, 11, 20, 22, tzinfo=UTC) == found[10]
-    assert datetime(2026, 11, 21, 23, tzinfo=UTC) == found[11]
-
-
 def test_long_exclusion_costs_one_question() -> None:
     """A rule due every minute jumps over an excluded century at once."""
     rule = CountingRule(GridRule(60))

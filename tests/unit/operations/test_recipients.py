@@ -131,16 +131,6 @@ def test_user_not_seen_for_years_is_kept():
     assert (user,) == found.users
 
 
-def test_user_named_and_in_a_group_is_there_once():
-    """Users and groups are a union."""
-    user = User("u", "u@x", groups=frozenset({"g", "h"}), activated_at=LONG_AGO)
-    who = RecipientFilterModel(users=("u", "u"), groups=("g", "h", "all"))
-
-    found = resolve(who, [user, user], now=NOW)
-
-    assert (user,) == found.users
-
-
 def test_named_inactive_user_is_dropped():
     """Being named by id does not get around the flags."""
     who = RecipientFilterModel(users=("inactive",))
@@ -160,13 +150,6 @@ def test_unknown_names_are_warnings():
         "There is no user 'nobody' in this small app.",
         "There is no group 'ghosts' in this small app, or nobody is in it.",
     ) == found.warnings
-
-
-def test_no_filter_selects_nobody():
-    """An action without recipients that no user triggered writes to nobody."""
-    found = resolve(None, KINDS.values(), now=NOW)
-
-    assert () == found.users
 
 
 GROUPED = User("u", "u@x", groups=frozenset({"g"}), activated_at=LONG_AGO)

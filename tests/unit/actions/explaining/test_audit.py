@@ -153,17 +153,6 @@ def test_missed_and_decided_besides_is_doubled() -> None:
     assert [(Fault.DOUBLED, only)] == find(timing, [*decided, missed])
 
 
-@pytest.mark.parametrize("change", ["paused", "deleted", "quarantined"])
-def test_out_of_the_tick_nothing_is_due(change: str) -> None:
-    """From the revision that takes an action out, no decision is missing."""
-    timing = TIMINGS["cron"]
-    decided = decide(timing)
-    out_at = decided[9].occurrence + timedelta(hours=1)
-    out = make_revision(timing, number=2, change=change, recorded_at=out_at)
-
-    assert [] == find(timing, decided[:10], out)
-
-
 def test_edited_while_paused_nothing_is_due() -> None:
     """An edit does not resume: until somebody does, no decision is missing."""
     timing = TIMINGS["cron"]

@@ -92,14 +92,6 @@ def test_one_decision_for_each_event_is_right():
     assert [] == find(DECIDED)
 
 
-@pytest.mark.parametrize("lost", range(3))
-def test_an_event_without_a_decision_is_a_miss(lost: int):
-    """Each event counts, for its user."""
-    decided = [*DECIDED[:lost], *DECIDED[lost + 1 :]]
-
-    assert [(Fault.MISS, DUE[lost])] == find(decided)
-
-
 def test_another_users_decision_is_no_decision():
     """At the same instant, for somebody else."""
     decided = [replace(DECIDED[0], user_id="eve"), *DECIDED[1:]]

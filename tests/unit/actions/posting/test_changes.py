@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from actions.occurrences import Schedule, make_schedule
 from actions.posting.changes import (
     MOST_COMPARED,
@@ -28,16 +30,15 @@ def make_weekly(*rules: str, jitter: str | None = None) -> Schedule:
     return make_schedule(TimingModel(when=when, jitter=jitter))
 
 
-def compare_schedules(
-    old: Schedule | None,
-    new: Schedule | None,
-    uid: str,
-    *,
-    start: datetime,
-    end: datetime,
-) -> RunChanges:
+def compare(old: Schedule | None, new: Schedule | None, uid: str = "a") -> RunChanges:
     """Compare rules of time; None: there is no such rule."""
-    return compare_runs(ForeseenRuns(old), ForeseenRuns(new), uid, start=start, end=end)
+    return compare_runs(ForeseenRuns(old), ForeseenRuns(new), uid, start=START, end=END)
+
+
+def make_once(*instants: str) -> Schedule:
+    """Return the union of due dates in UTC."""
+    when = tuple(DueDateModel(due_date=each) for each in instants)
+    return make_schedule(TimingModel(when=when))
 
 
 def list_moves(changes: RunChanges) -> tuple[tuple[datetime, datetime], ...]:
@@ -45,93 +46,95 @@ def list_moves(changes: RunChanges) -> tuple[tuple[datetime, datetime], ...]:
     return tuple((each.was, each.is_now) for each in changes.moved)
 
 
-def test_same_rule_changes_nothing() -> None:
-    """An edit of the name alone has nothing to show."""
-    changes = compare_schedules(
-        make_weekly("0 7 * * 1"), make_weekly("0 7 * * MON"), "a", start=START, end=END
+MONDAYS = [MONDAY_SEVEN + n * WEEK for n in range(4)]
+TUESDAYS = [each + 24 * HOUR for each in MONDAYS]
+SEVEN, ONCE = make_weekly("0 7 * * 1"), make_once("2026-11-30T09:00:00")
+IN_2026, IN_2027 = (
+    datetime(year, month, day, 9, tzinfo=UTC)
+    for year, month, day in ((2026, 11, 30), (2027, 2, 1))
+)
+EACH_MINUTE = make_weekly("* * * * *")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "added", "removed", "moved"),
+    [
+        pytest.param(SEVEN, make_weekly("0 7 * * MON"), [], [], [], id="same rule"),
+        # however often it is due, it is not searched
+        pytest.param(EACH_MINUTE, EACH_MINUTE, [], [], [], id="each minute"),
+        pytest.param(
+            SEVEN,
+            make_weekly("0 8 * * 1"),
+            [],
+            [],
+            [(monday, monday + HOUR) for monday in MONDAYS],
+            id="other time of a day",
+        ),
+        pytest.param(
+            SEVEN, make_weekly("0 7 * * 2"), TUESDAYS, MONDAYS, [], id="other day"
+        ),
+        pytest.param(
+            SEVEN,
+            make_weekly("0 7 * * 1", "0 9 * * 1"),
+            [each + 2 * HOUR for each in MONDAYS],
+            [],
+            [],
+            id="second run of a day",
+        ),
+        pytest.param(None, SEVEN, MONDAYS, [], [], id="new"),
+        pytest.param(SEVEN, None, [], MONDAYS, [], id="waits for events now"),
+        pytest.param(None, None, [], [], [], id="never by time"),
+        # what runs once moves whenever it is, even to another year
+        pytest.param(
+            ONCE,
+            make_once("2027-02-01T09:00:00"),
+            [],
+            [],
+            [(IN_2026, IN_2027)],
+            id="other date",
+        ),
+        pytest.param(
+            ONCE,
+            make_once("2026-11-30T09:00:00", "2027-02-01T09:00:00"),
+            [IN_2027],
+            [],
+            [],
+            id="one date more",
+        ),
+    ],
+)
+def test_runs_are_added_removed_or_moved(
+    old: Schedule | None,
+    new: Schedule | None,
+    added: list[datetime],
+    removed: list[datetime],
+    moved: list[tuple[datetime, datetime]],
+) -> None:
+    """What both have is no change."""
+    changes = compare(old, new)
+
+    assert (added, removed, moved) == (
+        [*changes.added],
+        [*changes.removed],
+        [*list_moves(changes)],
     )
-
-    assert ((), (), ()) == (changes.added, changes.removed, list_moves(changes))
-    assert END == changes.until
-
-
-def test_same_rule_is_not_searched() -> None:
-    """
-    Rules due every minute are the same for all of the time, however often that is.
-    """
-    rule = make_weekly("* * * * *")
-    changes = compare_schedules(rule, rule, "a", start=START, end=END)
-
-    assert changes.is_empty
     assert (END, None) == (changes.until, changes.later)
-
-
-def test_other_time_on_the_same_day_is_a_move() -> None:
-    """From 07:00 to 08:00 each Monday moves by an hour."""
-    changes = compare_schedules(
-        make_weekly("0 7 * * 1"), make_weekly("0 8 * * 1"), "a", start=START, end=END
-    )
-
-    mondays = [MONDAY_SEVEN + n * WEEK for n in range(4)]
-    assert tuple((monday, monday + HOUR) for monday in mondays) == list_moves(changes)
-    assert ((), ()) == (changes.added, changes.removed)
-
-
-def test_other_day_is_added_and_removed() -> None:
-    """From Monday to Tuesday nothing moves: the Mondays go, the Tuesdays come."""
-    changes = compare_schedules(
-        make_weekly("0 7 * * 1"), make_weekly("0 7 * * 2"), "a", start=START, end=END
-    )
-
-    assert MONDAY_SEVEN == changes.removed[0]
-    assert MONDAY_SEVEN + timedelta(days=1) == changes.added[0]
-    assert () == list_moves(changes)
-
-
-def test_second_run_of_a_day_is_added() -> None:
-    """What both have is no change, so only the new hour is shown."""
-    changes = compare_schedules(
-        make_weekly("0 7 * * 1"),
-        make_weekly("0 7 * * 1", "0 9 * * 1"),
-        "a",
-        start=START,
-        end=END,
-    )
-
-    assert MONDAY_SEVEN + 2 * HOUR == changes.added[0]
-    assert ((), ()) == (changes.removed, list_moves(changes))
 
 
 def test_new_jitter_moves_dispatches() -> None:
     """What is compared is when runs are sent, so a new jitter shows."""
     jittered = make_weekly("0 7 * * 1", jitter="PT59M")
 
-    changes = compare_schedules(
-        make_weekly("0 7 * * 1"), jittered, "weekly", start=START, end=END
-    )
+    changes = compare(SEVEN, jittered, "weekly")
 
     assert (MONDAY_SEVEN, jittered.due_at(MONDAY_SEVEN, "weekly")) == list_moves(
         changes
     )[0]
 
 
-def test_no_schedule_before_or_after() -> None:
-    """A new action only adds, one that now waits for events only loses."""
-    weekly = make_weekly("0 7 * * 1")
-
-    added = compare_schedules(None, weekly, "a", start=START, end=END)
-    removed = compare_schedules(weekly, None, "a", start=START, end=END)
-    nothing = compare_schedules(None, None, "a", start=START, end=END)
-
-    assert 4 == len(added.added) == len(removed.removed)
-    assert () == added.removed == removed.added == nothing.added
-
-
 def test_comparison_of_many_occurrences_ends_early() -> None:
     """Rules due every minute are compared as far as MOST_COMPARED goes, and say so."""
-    changes = compare_schedules(
-        make_weekly("* * * * *"), make_weekly("0 7 * * *"), "a", start=START, end=END
-    )
+    changes = compare(EACH_MINUTE, make_weekly("0 7 * * *"))
 
     assert START + timedelta(minutes=MOST_COMPARED) == changes.until
     assert all(at < changes.until for at in changes.removed)
@@ -140,12 +143,8 @@ def test_comparison_of_many_occurrences_ends_early() -> None:
 
 def test_changes_are_json() -> None:
     """Instants are UTC with a Z."""
-    changes = compare_schedules(
-        make_weekly("0 7 23 11 *"),
-        make_weekly("0 8 23 11 *", "0 7 24 11 *"),
-        "a",
-        start=START,
-        end=END,
+    changes = compare(
+        make_weekly("0 7 23 11 *"), make_weekly("0 8 23 11 *", "0 7 24 11 *")
     )
 
     assert {
@@ -157,51 +156,9 @@ def test_changes_are_json() -> None:
     } == json.loads(write_json(changes))
 
 
-def make_once(*instants: str) -> Schedule:
-    """Return the union of due dates in UTC."""
-    when = tuple(DueDateModel(due_date=each) for each in instants)
-    return make_schedule(TimingModel(when=when))
-
-
-def test_another_date_is_a_move_whenever_it_is() -> None:
-    """Of what runs once, the run itself moves, even to another year."""
-    changes = compare_schedules(
-        make_once("2026-11-30T09:00:00"),
-        make_once("2027-02-01T09:00:00"),
-        "a",
-        start=START,
-        end=END,
-    )
-
-    before = datetime(2026, 11, 30, 9, tzinfo=UTC)
-    after = datetime(2027, 2, 1, 9, tzinfo=UTC)
-    assert ((), (), ((before, after),)) == (
-        changes.added,
-        changes.removed,
-        list_moves(changes),
-    )
-    assert END == changes.until
-
-
-def test_one_date_more_is_added() -> None:
-    """What both have is no change."""
-    changes = compare_schedules(
-        make_once("2026-11-30T09:00:00"),
-        make_once("2026-11-30T09:00:00", "2028-11-30T09:00:00"),
-        "a",
-        start=START,
-        end=END,
-    )
-
-    assert (datetime(2028, 11, 30, 9, tzinfo=UTC),) == changes.added
-    assert ((), ()) == (changes.removed, list_moves(changes))
-
-
 def test_first_difference_after_the_period_is_told() -> None:
     """If nothing in the period differs: a rule of the year is not lost in silence."""
-    changes = compare_schedules(
-        make_weekly("0 7 1 5 *"), make_weekly("0 7 2 5 *"), "a", start=START, end=END
-    )
+    changes = compare(make_weekly("0 7 1 5 *"), make_weekly("0 7 2 5 *"))
 
     assert changes.is_empty
     assert datetime(2027, 5, 1, 7, tzinfo=UTC) == changes.later
@@ -209,12 +166,8 @@ def test_first_difference_after_the_period_is_told() -> None:
 
 def test_difference_in_the_period_is_enough() -> None:
     """Then nothing is looked for after it; nor if there are too many occurrences."""
-    hourly, weekly = make_weekly("0 * * * *"), make_weekly("0 7 * * 1")
-
-    changes = compare_schedules(hourly, weekly, "a", start=START, end=END)
-    full = compare_schedules(
-        make_weekly("* * * * *"), make_weekly("* * * 1-11 *"), "a", start=START, end=END
-    )
+    changes = compare(make_weekly("0 * * * *"), SEVEN)
+    full = compare(EACH_MINUTE, make_weekly("* * * 1-11 *"))
 
     assert changes.later is None
     assert (True, None) == (full.is_empty, full.later)

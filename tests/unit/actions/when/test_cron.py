@@ -259,13 +259,6 @@ def test_occurrences_increase(rule: str, zone: str, naive: datetime):
     assert all(one < other for one, other in pairwise(found))
 
 
-def test_rule_due_this_very_minute_counts():
-    """A rule due exactly now is found, so nothing waits for the next tick."""
-    due_at = get_cron_last_occurrence("0 7 * * *", PARIS, now=SEVEN_IN_PARIS)
-
-    assert SEVEN_IN_PARIS == due_at
-
-
 @pytest.mark.parametrize(
     ("after", "is_found"),
     [

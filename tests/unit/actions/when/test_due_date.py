@@ -40,10 +40,6 @@ def test_a_due_date_is_due_once(text: str, due_at: str) -> None:
     ("text", "timezone", "words"),
     [
         ("2026-03-29T02:30", "Europe/Paris", "2026-03-29T03:00:00"),
-        ("2026-12-01", "Europe/Paris", "2026-12-01T00:00:00"),
-        ("2026-12-01T09:00:00.5", "Europe/Paris", "fraction"),
-        ("0026-12-01T09:00", "Europe/Paris", "1970"),
-        ("soon", "Europe/Paris", "ISO 8601"),
         ("2026-12-01T09:00", "Europe/Pari", "'Europe/Paris'"),
     ],
 )

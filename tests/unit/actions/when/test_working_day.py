@@ -18,7 +18,6 @@ from models.when import TimingModel, WorkingDayModel
 
 DAY = timedelta(days=1)
 START = datetime(2026, 1, 1, tzinfo=UTC)
-CHRISTMAS = (date(2026, 12, 24), date(2026, 12, 26))
 
 
 def make(number: int, at: str = "09:00", zone: str = "Europe/Paris") -> WorkingDayRule:
@@ -51,20 +50,6 @@ def find_days(rule: WorkingDayRule | Schedule, count: int) -> list[str]:
 def test_weekends_are_no_working_days(number: int, days: list[str]) -> None:
     """Monday to Friday are counted, from the beginning or the end of each month."""
     assert days == find_days(make(number), 3)
-
-
-def test_excepted_days_are_no_working_days_either() -> None:
-    """Holidays are left out of the count; they move no other occurrence."""
-    holidays = DaysOff(((date(2026, 1, 1), date(2026, 1, 2)), CHRISTMAS))
-
-    assert ["2026-01-09", "2026-02-06"] == find_days(make(5).without(holidays), 2)
-
-
-def test_weekdays_that_are_named_replace_the_weekend() -> None:
-    """Where Friday and Saturday are free, Sunday is a working day."""
-    rule = make(1).without(DaysOff(weekdays=(4, 5)))
-
-    assert ["2026-01-01", "2026-02-01", "2026-03-01"] == find_days(rule, 3)
 
 
 def test_days_of_an_action_are_those_that_it_excepts() -> None:

@@ -26,61 +26,51 @@ STEPS = [
         "docs/notices.md",
     ),
     Bad(steps(notify=False), "/operations/notify", "only the scheduler", "notices.md"),
-    Bad(steps(refresh="everything"), "/operations/refresh", "everything", "domains"),
-    Bad(steps(refresh={}), "/operations/refresh", "{} names no domain", "true for"),
-    Bad(steps(refresh={"domains": []}), "/operations/refresh", "no domain", "true"),
-    Bad(steps(refresh={"domains": None}), "/operations/refresh", "no domain", "true"),
-    Bad(steps(refresh=["a"]), "/operations/refresh", '["a"]', '{"domains"'),
-    Bad(
-        steps(refresh={"domain": ["a"]}), "/operations/refresh/domain", "key", "domains"
-    ),
-    Bad(
-        steps(refresh={"domains": "a"}),
-        "/operations/refresh/domains",
-        "'a' is not a list",
-        '["sales", "stores"]',
-    ),
-    Bad(
-        steps(refresh={"domains": ["a", 1]}),
-        "/operations/refresh/domains/1",
-        "1 is not text",
-        "double quotes",
-    ),
-    Bad(
-        steps(refresh={"domains": ["a", ""]}),
-        "/operations/refresh/domains/1",
-        "'' is not a domain name",
-        "1 to 100",
-    ),
-    Bad(
-        steps(refresh={"domains": ["../etc"]}),
-        "/operations/refresh/domains/0",
-        "'../etc'",
-        "without '/'",
-    ),
-    Bad(
-        steps(refresh={"domains": ["a"], "force": "maybe"}),
-        "/operations/refresh/force",
-        "'maybe' is neither",
-        "true or false",
+    *(
+        Bad(steps(refresh=value), f"/operations/refresh{at}", *said)
+        for value, at, *said in [
+            ("everything", "", "everything", "domains"),
+            ({}, "", "{} names no domain", "true for"),
+            ({"domains": []}, "", "no domain", "true"),
+            ({"domains": None}, "", "no domain", "true"),
+            (["a"], "", '["a"]', '{"domains"'),
+            ({"domain": ["a"]}, "/domain", "key", "domains"),
+            ({"domains": "a"}, "/domains", "'a' is not a list", '["sales", "stores"]'),
+            ({"domains": ["a", 1]}, "/domains/1", "1 is not text", "double quotes"),
+            (
+                {"domains": ["a", ""]},
+                "/domains/1",
+                "'' is not a domain name",
+                "1 to 100",
+            ),
+            ({"domains": ["../etc"]}, "/domains/0", "'../etc'", "without '/'"),
+            (
+                {"domains": ["a"], "force": "maybe"},
+                "/force",
+                "'maybe' is neither",
+                "true or false",
+            ),
+        ]
     ),
     Bad(steps(publish="data"), "/operations/publish", "'data'", '{"data": true}'),
     Bad(steps(publish={"dat": 1}), "/operations/publish/dat", "'dat'", "mean 'data'"),
     Bad(steps(publish={"data": "tru"}), "/operations/publish/data", "'tru'", "true or"),
-    Bad(steps(send_email={}), "/operations/send_email/template", "missing", "inactive"),
-    Bad(steps(send_email="inactive"), "/operations/send_email", "object", "template"),
-    Bad(steps(send_email=True), "/operations/send_email", "true is not", "template"),
-    Bad(
-        steps(send_email={"template": ""}),
-        "/operations/send_email/template",
-        "empty",
-        "1 to 200",
-    ),
-    Bad(
-        steps(send_email={"templates": "a"}),
-        "/operations/send_email/templates",
-        "'templates'",
-        "mean 'template'",
+    *(
+        Bad(steps(send_email=value), f"/operations/send_email{at}", *said)
+        for value, at, *said in [
+            ({}, "/template", "missing", "inactive"),
+            ("inactive", "", "object", "template"),
+            (True, "", "true is not", "template"),
+            ({"template": ""}, "/template", "empty", "1 to 200"),
+            ({"templates": "a"}, "/templates", "'templates'", "mean 'template'"),
+            (
+                {"template": "x", "users": ["a"]},
+                "/users",
+                "not a known key",
+                "It belongs in 'recipients'",
+            ),
+            ({"name": "x"}, "/name", "not a known key", "Write one of: template"),
+        ]
     ),
     Bad(steps(send_execsum="yess"), "/operations/send_execsum", "'yess'", "true or"),
     Bad(steps(send_execsum={}), "/operations/send_execsum", "{} is neither", "true or"),
@@ -130,18 +120,6 @@ STEPS = [
         "shorter",
     ),
     Bad(steps(when={}), "/operations/when", "not a known key", "beside 'operations'"),
-    Bad(
-        steps(send_email={"template": "x", "users": ["a"]}),
-        "/operations/send_email/users",
-        "not a known key",
-        "It belongs in 'recipients'",
-    ),
-    Bad(
-        steps(send_email={"name": "x"}),
-        "/operations/send_email/name",
-        "not a known key",
-        "Write one of: template",
-    ),
     Bad(
         steps(call_webhook={"url": "https://example.com", "headers": {}}),
         "/operations/call_webhook/headers",

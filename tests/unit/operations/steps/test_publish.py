@@ -7,7 +7,7 @@ import pytest
 from models.errors import StepError
 from models.operation import PublishModel, RefreshModel
 from operations.domains import Domain
-from operations.steps.publish import KINDS, publish
+from operations.steps.publish import publish
 from operations.steps.refresh import refresh
 from tests.unit.operations.fakes import World
 
@@ -22,11 +22,6 @@ def world(world: World) -> World:
     return world
 
 
-def test_kinds_are_the_fields_of_the_document():
-    """What can be published is what the JSON can ask for."""
-    assert tuple(PublishModel.model_fields) == KINDS
-
-
 def test_data_alone_moves_data_alone(world: World):
     """Only what is asked for moves, and the result says what did."""
     result = publish(world.make_context(), PublishModel(data=True))
@@ -36,22 +31,6 @@ def test_data_alone_moves_data_alone(world: World):
         "moved": [{"kind": "data", "name": "a", "before": None, "after": 1}],
     } == result
     assert {} == world.workspace.live_documents
-
-
-def test_publishing_notifies_nobody(world: World):
-    """The scheduler publishes with notify off: a mail is a step of its own."""
-    publish(world.make_context(), PublishModel(data=True, design=True))
-
-    assert [False] == world.workspace.notified
-
-
-def test_publishing_again_moves_nothing(world: World):
-    """A retry after the commit finds everything done."""
-    publish(world.make_context(), PublishModel(data=True))
-
-    result = publish(world.make_context(), PublishModel(data=True))
-
-    assert [] == result["moved"]
 
 
 def test_nothing_staged_is_permanent(world: World):
@@ -89,10 +68,11 @@ def test_nothing_staged_at_all_says_what_to_do(world: World):
 
 
 def test_progress_ends_with_everything_done(world: World):
-    """Whoever looks at the end sees all of it done."""
+    """Whoever looks at the end sees all of it done; mails are a step of their own."""
     publish(world.make_context(), PublishModel(data=True, design=True))
 
     assert [(0, 2, "data, design"), (2, 2, "")] == world.progress.points[-2:]
+    assert [False] == world.workspace.notified
 
 
 def test_log_says_what_is_live(world: World):

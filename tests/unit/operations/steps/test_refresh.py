@@ -63,15 +63,6 @@ def test_unchanged_source_is_reused(world: World):
     assert (["b"], ["a"]) == (result["refreshed"], result["reused"])
 
 
-def test_force_ignores_the_gate(world: World):
-    """With force everything is read again."""
-    refresh(world.make_context(), EVERYTHING)
-
-    result = refresh(world.make_context(), RefreshModel(force=True))
-
-    assert ["a", "b"] == result["refreshed"]
-
-
 def test_staged_version_without_its_file_is_read_again(world: World):
     """An unchanged source is no reason to reuse data that is gone."""
     refresh(world.make_context(), EVERYTHING)

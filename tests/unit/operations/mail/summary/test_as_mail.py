@@ -8,31 +8,19 @@ from operations.mail.summary.as_mail import make_html, make_text
 from tests.unit.operations.mail.summary.made import make_sales, make_summary, write
 
 
-def test_html_escapes_names_and_data():
-    """Data of the app is text, whatever it looks like."""
-    html = make_html(write())
-
-    assert "<script>" not in html
-    assert "&lt;script&gt;" in html
-    assert "Sales &lt;EU&gt;" in html
-    assert "Demo &amp; Co" in html
-
-
-def test_bars_are_as_long_as_the_numbers():
-    """The one of now is full, the one of before shorter."""
-    html = make_html(write())
-
-    assert ["59px", "88px", "71px", "88px"] == re.findall(
-        r'class="(?:before|now)"[^>]*width:(\d+px)', html.replace("\n", "")
-    )
-
-
-def test_html_names_its_language_and_both_schemes():
-    """A program that reads aloud, and one that is dark, must know."""
+def test_html_is_of_a_language_and_has_what_was_made_of_the_data_as_text():
+    """Whatever it looks like; a bar of now is full, the one of before shorter."""
     html = make_html(write(tag="fr"))
 
     assert '<html lang="fr">' in html
     assert "prefers-color-scheme:dark" in html
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "Sales &lt;EU&gt;" in html
+    assert "Demo &amp; Co" in html
+    assert ["59px", "88px", "71px", "88px"] == re.findall(
+        r'class="(?:before|now)"[^>]*width:(\d+px)', html.replace("\n", "")
+    )
 
 
 def test_html_loads_nothing():
@@ -50,8 +38,4 @@ def test_text_has_the_figures():
     assert "Sales <EU>\n----------\n3 rows, 5 columns. Read 2 days ago" in text
     assert "  Turnover — 1,234,567\N{NO-BREAK SPACE}€; +234,567 (+23.5%); -5 to" in text
     assert "Not published yet: b." in text
-
-
-def test_column_without_values_has_no_figures():
-    """A column of nothing but nulls is not among the figures."""
-    assert "empty" not in make_text(write())
+    assert "empty" not in text  # a column of nothing but nulls
