@@ -105,7 +105,7 @@ def test_settings_are_told_with_their_lines_and_without_values():
 @pytest.mark.parametrize(
     ("text", "rule", "words"),
     [
-        ("CRON_TZ=Asia/Tokyo\n0 5 * * * a b", "0 5 * * *", "as cronie does: CRON_TZ"),
+        ("CRON_TZ=Asia/Tokyo\n0 5 * * * a b", "0 5 * * *", "does: CRON_TZ moves"),
         ("RANDOM_DELAY=9\n0 5 * * * a b", "0 5 * * *", "RANDOM_DELAY"),
         ("0 5 L * * a b", "0 5 L * *", "refuse 'L'"),
         ("0 5 LW * * a b", "0 5 LW * *", "last working day"),
