@@ -40,11 +40,9 @@ def begin(context: Editor) -> Response:
     try:
         if context.app is not None:
             _refuse_app(context.app)
+        zone, terms = find_own_zone(context).key, context.sign("the first action")
         posted = context.change(
-            post_first_action,
-            form.get("email"),
-            zone=find_own_zone(context).key,
-            terms=context.sign("the first action"),
+            post_first_action, form.get("email"), zone=zone, terms=terms
         )
     except StaleError:
         told = (
@@ -54,21 +52,17 @@ def begin(context: Editor) -> Response:
         return _render(context, form, Refused(told, others=(told,)))
     except InvalidDocumentError as error:
         return _render(context, form, make_refused(place_problems(error)))
-    uid = str(posted.uid)
-    return go_to(
-        f"/actions/{quote(uid, safe='')}",
-        "Posted, and scheduled. It waits for its time; run it now to see its mail.",
-    )
+    told = "Posted, and scheduled. It waits for its time; run it now to see its mail."
+    return go_to(f"/actions/{quote(str(posted.uid), safe='')}", told)
 
 
 def _refuse_app(app: str) -> None:
-    problem = Problem(
-        "",
+    message = (
         f"Your key is one of the small app {app!r}, and a first action has an app of"
-        " its own.",
-        "Post an action in your app.",
+        " its own."
     )
-    raise InvalidDocumentError((problem,))
+    hint = "Post an action in your app."
+    raise InvalidDocumentError((Problem("", message, hint),))
 
 
 def place_problems(error: InvalidDocumentError) -> InvalidDocumentError:

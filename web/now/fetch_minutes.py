@@ -88,14 +88,8 @@ def fetch_minutes(
     foresee(connection, counting, Whose(app), before=until, patience=PATIENCE)
     for each in counting.list_minutes():
         counts[each.at][PLANNED] = each.total
-    return Minutes(
-        now=now,
-        since=since,
-        until=until,
-        counted_since=counted_since,
-        counts=counts,
-        unled=fetch_unled(connection, since=since),
-    )
+    unled = fetch_unled(connection, since=since)
+    return Minutes(now, since, until, counted_since, counts, unled)
 
 
 def _count_recorded(

@@ -130,7 +130,9 @@ def fetch_not_run(
     """
     now = read_clock(connection)
     since = now - WITHIN
-    missed = _fetch_missed(connection, app, since, most)
+    of_missed = TROUBLED.of(), _run.state == OperationState.MISSED
+    latest = _select_latest(app, since, most, _run.finished_at, *of_missed)
+    missed = connection.execute(latest.order_by(_run.id)).all()
     skipped = _fetch_skipped(connection, app, since, most)
     mails = _fetch_uncertain(connection, app, since, most)
     every_late, late_is_whole = fetch_late(connection, since=since, app=app)
@@ -181,26 +183,11 @@ def fetch_not_run(
     )
 
 
-def _fetch_missed(
-    connection: sa.Connection, app: str | None, since: datetime, most: int
-) -> Sequence[Any]:
-    kept = operations.c
-    return connection.execute(
-        sa.select(*_SHOWN)
-        .where(
-            TROUBLED.of(),
-            kept.state == OperationState.MISSED,
-            kept.finished_at >= since,
-            *belongs_to(app),
-        )
-        .order_by(kept.finished_at.desc(), kept.id)
-        .limit(most)
-    ).all()
-
+_run = operations.c
 
 #: What a sentence needs, and what is listed.
 _SHOWN = tuple(
-    operations.c[name]
+    _run[name]
     for name in (
         *("id", "app", "action_uid", "action_revision", "triggered_by", "occurrence"),
         *("state", "reason", "error", "queue", "send_at", "recorded_at", "finished_at"),
@@ -209,25 +196,27 @@ _SHOWN = tuple(
 )
 
 
+def _select_latest(
+    app: str | None,
+    since: datetime,
+    most: int,
+    at: sa.ColumnElement[datetime],
+    *where: Any,
+) -> sa.Select[Any]:
+    shown: sa.Select[Any] = sa.select(*_SHOWN)
+    shown = shown.where(*where, at >= since, *belongs_to(app))
+    return shown.order_by(at.desc()).limit(most)
+
+
 def _fetch_skipped(
     connection: sa.Connection, app: str | None, since: datetime, most: int
 ) -> Sequence[sa.Row[Any]]:
     """Return the last skipped operation of each action and reason; those like it."""
-    kept = operations.c
-    looked_at = (
-        sa.select(*_SHOWN)
-        .where(
-            UNSUCCESSFUL.of(),
-            kept.state == OperationState.SKIPPED,
-            # as its action asks, hour after hour
-            kept.reason != Reason.UNCHANGED,
-            kept.recorded_at >= since,
-            *belongs_to(app),
-        )
-        .order_by(kept.recorded_at.desc())
-        .limit(most)
-        .subquery("looked_at")
-    )
+    is_skipped = UNSUCCESSFUL.of(), _run.state == OperationState.SKIPPED
+    # as its action asks, hour after hour
+    is_told = _run.reason != Reason.UNCHANGED
+    latest = _select_latest(app, since, most, _run.recorded_at, *is_skipped, is_told)
+    looked_at = latest.subquery("looked_at")
     given = looked_at.c
     alike = (given.action_uid, given.reason)
     return fetch_latest_of_each(connection, looked_at, alike, given.recorded_at)

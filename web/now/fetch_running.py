@@ -42,17 +42,6 @@ _action = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
-class SeenStep:
-    """A step as an estimate needs it; *done* and *total* as far as it says them."""
-
-    name: str
-    state: StepState
-    started_at: datetime | None = None
-    done: int = 0
-    total: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Estimate:
     """When a run ends, aware UTC, and what share of its time has passed, 0 to 1."""
 
@@ -122,11 +111,11 @@ def fetch_under_way(
 def _make(
     row: sa.Row[Any], steps: Sequence[sa.Row[Any]], usual: UsualRun, now: datetime
 ) -> UnderWay:
-    seen = [_see(each) for each in steps if each.state != StepState.SKIPPED]
-    at_work = next((e for e in seen if e.state is StepState.RUNNING), None)
-    ended = sum(1 for each in seen if each.state is StepState.SUCCEEDED)
+    seen = [each for each in steps if each.state != StepState.SKIPPED]
+    at_work = next((e for e in seen if e.state == StepState.RUNNING), None)
+    ended = sum(each.state == StepState.SUCCEEDED for each in seen)
     is_running = row.state == OperationState.RUNNING
-    stopped_at = next((e for e in seen if e.state is not StepState.SUCCEEDED), None)
+    stopped_at = next((e for e in seen if e.state != StepState.SUCCEEDED), None)
     shown = at_work or stopped_at
     return UnderWay(
         id=row.id,
@@ -147,19 +136,8 @@ def _make(
     )
 
 
-def _see(row: sa.Row[Any]) -> SeenStep:
-    progress = row.progress or {}
-    return SeenStep(
-        row.name,
-        StepState(row.state),
-        row.started_at,
-        progress.get("done") or 0,
-        progress.get("total") or 0,
-    )
-
-
 def estimate_end(
-    steps: Sequence[SeenStep], usual: Mapping[str, Usual], now: datetime
+    steps: Sequence[Any], usual: Mapping[str, Usual], now: datetime
 ) -> Estimate | None:
     """
     Return when a run ends if the rest of it takes as long as usual.
@@ -168,23 +146,25 @@ def estimate_end(
     none, nobody knows. Pure.
 
     Args:
-        steps: Of the run, in order; without those that are left out.
+        steps: Their rows, in order; without those that are left out.
         usual: How long each step usually takes.
         now: Aware UTC.
     """
-    at_work = next((e for e in steps if e.state is StepState.RUNNING), None)
+    at_work = next((e for e in steps if e.state == StepState.RUNNING), None)
     if at_work is None or at_work.started_at is None:
         return None
     spent = now - at_work.started_at
     known = usual.get(at_work.name)
     takes = None if known is None else known.took
     if takes is None or spent > takes:
-        if not 0 < at_work.done < at_work.total or spent <= timedelta():
+        told = at_work.progress or {}
+        done, total = told.get("done") or 0, told.get("total") or 0
+        if not 0 < done < total or spent <= timedelta():
             return None
-        takes = spent * at_work.total / at_work.done
+        takes = spent * total / done
     rest = timedelta()
     for each in steps:
-        if each.state is StepState.PENDING:
+        if each.state == StepState.PENDING:
             if each.name not in usual:
                 return None
             rest += usual[each.name].took

@@ -149,32 +149,38 @@ def _draw_bars(minutes: Minutes, place: _Place) -> Iterator[tuple[str, str]]:
     below = max((_sum(c, _DOWN) for _x, c in columns), default=0)
     up = _Scale(above, _HIGHEST)
     down = _Scale(below, _DEEPEST)
-    paths: dict[str, list[str]] = {name: [] for name in _NAMES}
-    for x, counts in columns:
-        well, live = counts.get(OperationState.SUCCEEDED, 0), _sum(counts, _LIVE)
-        planned, failed = counts.get(PLANNED, 0), counts.get(OperationState.FAILED, 0)
-        lost, left_out = (counts.get(OperationState.MISSED, 0), _sum(counts, _LEFT_OUT))
-        if well:
+    paths: dict[str, list[str]] = {name: [] for name in _DRAWN}
+    for x, each in columns:
+        has = _sum_drawn(each)
+        if well := has["succeeded"]:
             paths["succeeded"].append(f"M{x:.1f} {_ABOVE:g}v-{up.find(well):g}")
-        if live:
+        if live := has["live"]:
             low = _ABOVE - (up.find(well) + 2 if well else 0)
             high = max(low - max(up.find(live) - 4, 3), _TOP)
             paths["live"].append(_box(x, high, low))
-        if planned:
+        if planned := has["planned"]:
             paths["planned"].append(_open_box(x, _ABOVE, up.find(planned)))
-        if failed:
+        if failed := has["failed"]:
             paths["failed"].append(f"M{x:.1f} {_BELOW:g}v{down.find(failed):g}")
         top = _BELOW + (down.find(failed) + 1 if failed else 0)
-        if lost:
+        if lost := has["missed"]:
             paths["missed"].append(_box(x, top, min(top + down.find(lost), _RULER)))
-        elif left_out:
+        elif left_out := has["skipped"]:
             low = min(top + down.find(left_out), _RULER)
             paths["skipped"].append(_box(x, top + 1, low))
     for name, parts in paths.items():
         yield name, "".join(parts)
 
 
-_NAMES = ("succeeded", "live", "planned", "failed", "missed", "skipped")
+#: What is drawn, in this order, and which states it counts.
+_DRAWN: Mapping[str, Sequence[str]] = {
+    "succeeded": (OperationState.SUCCEEDED,),
+    "live": _LIVE,
+    "planned": (PLANNED,),
+    "failed": (OperationState.FAILED,),
+    "missed": (OperationState.MISSED,),
+    "skipped": _LEFT_OUT,
+}
 _UP = (OperationState.SUCCEEDED, *_LIVE, PLANNED)
 _DOWN = (OperationState.FAILED, OperationState.MISSED, *_LEFT_OUT)
 
@@ -193,6 +199,10 @@ class _Scale:
 
 def _sum(counts: Mapping[str, int], names: Sequence[str]) -> int:
     return sum(counts.get(name, 0) for name in names)
+
+
+def _sum_drawn(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: _sum(counts, states) for name, states in _DRAWN.items()}
 
 
 def _box(x: float, top: float, bottom: float) -> str:
@@ -254,17 +264,7 @@ def _make_rows(minutes: Minutes) -> Iterator[RailRow]:
         for minute, each in minutes.counts.items():
             if at <= minute < at + _ROW:
                 counts.update(each)
-        yield RailRow(
-            at,
-            {
-                "succeeded": counts[OperationState.SUCCEEDED],
-                "failed": counts[OperationState.FAILED],
-                "missed": counts[OperationState.MISSED],
-                "skipped": _sum(counts, _LEFT_OUT),
-                "live": _sum(counts, _LIVE),
-                "planned": counts[PLANNED],
-            },
-        )
+        yield RailRow(at, _sum_drawn(counts))
         at += _ROW
 
 

@@ -23,7 +23,7 @@ from web.guarding import make_router, takes_form
 from web.now.begin import make_begin_values
 from web.now.fetch_failures import Failures, fetch_failures
 from web.now.fetch_minutes import Minutes, fetch_minutes
-from web.now.fetch_not_run import NotRunKind, NotRunList, fetch_not_run
+from web.now.fetch_not_run import NotRunList, fetch_not_run
 from web.now.fetch_pulse import Pulse, count_scheduled, fetch_pulse
 from web.now.fetch_running import fetch_coming, fetch_under_way
 from web.now.minute_rail import Rail, draw_rail
@@ -39,7 +39,7 @@ router = make_router()
 async def show_now(context: Viewer) -> Response:
     """Show what happens at this moment."""
     if context.app is not None:
-        return await run_in_threadpool(_render_now, context, [], None)
+        return await run_in_threadpool(_render_now, context)
     far, age_s = await context.services.recall_far()
     ahead = await context.services.recall_ahead()
     return await run_in_threadpool(_render_now, context, far, age_s, ahead)
@@ -47,59 +47,42 @@ async def show_now(context: Viewer) -> Response:
 
 def _render_now(
     context: Context,
-    far: Sequence[Finding],
-    far_age_s: float | None,
+    far: Sequence[Finding] = (),
+    far_age_s: float | None = None,
     ahead: Load | None = None,
 ) -> Response:
     app, settings = context.app, context.services.settings
     state = read_part(context, fetch_pulse, settings, app=app)
     findings = [*_find(state), *far]
     lag = read_part(context, fetch_lag, app=app)
-    values = {
-        "state": state,
-        "lag": lag,
-        "spark": _draw_lag(lag, state),
-        "far_age_s": far_age_s,
-    }
+    values: dict[str, Any] = {"state": state, "lag": lag, "far_age_s": far_age_s}
+    values["spark"] = _draw_lag(lag, state)
     if not isinstance(state, Unread) and not state.has_actions:
-        verdict = judge(findings, DayCounts(), has_actions=False)
-        more = make_begin_values(context)
-        return render(
-            context, "now/now_empty.html", {**values, **more, "verdict": verdict}
-        )
+        values["verdict"] = judge(findings, DayCounts(), has_actions=False)
+        values |= make_begin_values(context)
+        return render(context, "now/now_empty.html", values)
     failures = read_part(context, fetch_failures, app=app)
     not_run = read_part(context, fetch_not_run, app=app)
     day = None
     if not isinstance(failures, Unread) and not isinstance(not_run, Unread):
         day = _count_day(failures, not_run)
     minutes = read_part(context, fetch_minutes, app=app)
-    return render(
-        context,
-        "now/now.html",
-        {
-            **values,
-            "verdict": judge(findings, day),
-            "failures": failures,
-            "not_run": not_run,
-            "minutes": minutes,
-            "rail": _draw_minutes(context, minutes, findings),
-            "running": read_part(context, fetch_under_way, app=app),
-            "coming": read_part(context, fetch_coming, app=app),
-            "ahead": ahead,
-        },
-    )
+    values |= {
+        "verdict": judge(findings, day),
+        "failures": failures,
+        "not_run": not_run,
+        "minutes": minutes,
+        "rail": _draw_minutes(context, minutes, findings),
+        "running": read_part(context, fetch_under_way, app=app),
+        "coming": read_part(context, fetch_coming, app=app),
+        "ahead": ahead,
+    }
+    return render(context, "now/now.html", values)
 
 
 def _count_day(failures: Failures, not_run: NotRunList) -> DayCounts:
-    counts = not_run.counts
-    return DayCounts(
-        failed=failures.count,
-        causes=len(failures.causes),
-        missed=counts[NotRunKind.MISSED],
-        skipped=counts[NotRunKind.SKIPPED],
-        uncertain=counts[NotRunKind.UNCERTAIN],
-        late=counts[NotRunKind.LATE],
-    )
+    counts = {kind.value: count for kind, count in not_run.counts.items()}
+    return DayCounts(failures.count, len(failures.causes), **counts)
 
 
 def _find(state: Pulse | Unread) -> Sequence[Finding]:

@@ -82,13 +82,9 @@ def judge(
         health = Health.DOUBTFUL
     # The scheduler is above what depends on it.
     alarms = sorted([*bad, *prominent], key=lambda each: each.kind not in _VITAL)
-    return NowVerdict(
-        health,
-        _make_headline(alarms, doubts, troubles, has_actions=has_actions),
-        _make_text(alarms, day, troubles, has_actions=has_actions),
-        alarms,
-        doubts,
-    )
+    headline = _make_headline(alarms, doubts, troubles, has_actions=has_actions)
+    text = _make_text(alarms, day, troubles, has_actions=has_actions)
+    return NowVerdict(health, headline, text, alarms, doubts)
 
 
 def _make_headline(
@@ -106,9 +102,8 @@ def _make_headline(
         return f"Ticking, but {first.name}."
     if not has_actions:
         return "Ticking. Nothing is scheduled yet."
-    late = [each.name for each in doubts if each.kind == "lag"]
-    if late:
-        return f"Ticking, but {late[0]}."
+    for late in (each.name for each in doubts if each.kind == "lag"):
+        return f"Ticking, but {late}."
     for trouble in [*troubles, *(each.name for each in doubts)]:
         return f"On time, but {trouble}."
     return "On time, and nothing went wrong since yesterday."

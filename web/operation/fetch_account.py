@@ -29,7 +29,7 @@ from models.paging import Page
 from operations.reasons import CausePattern, has_cause, make_cause
 from operations.running.past_attempts import AttemptOutcome, read_attempts
 from overview.changes import ChangeFilter, RecordedChange, fetch_changes
-from overview.operations import ShownOperation, ShownStep, fetch_shown_operation
+from overview.operations import ShownOperation, fetch_shown_operation
 
 #: Interventions that are told, the latest.
 _INTERVENTIONS = 20
@@ -71,6 +71,11 @@ class StepAttempt:
     began_at: datetime | None
     ended_at: datetime | None
     error: str | None
+
+    @property
+    def lane(self) -> str:
+        """Where it is drawn."""
+        return self.step or "before a step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +204,12 @@ def find_stretches(shown: ShownOperation) -> Sequence[StepAttempt]:
         if each.outcome is AttemptOutcome.POSTPONED
         or (each.step, each.number) not in last
     ]
-    found += [_make_last(step) for step in shown.steps]
+    for step in shown.steps:
+        has_begun = step.started_at is not None and step.state is not StepState.PENDING
+        times = (step.started_at, step.finished_at) if has_begun else (None, None)
+        what = step.name, step.attempt, str(step.state)
+        found.append(StepAttempt(*what, *times, step.error))
     return sorted(found, key=lambda each: (each.began_at is None, str(each.began_at)))
-
-
-def _make_last(step: ShownStep) -> StepAttempt:
-    has_begun = step.started_at is not None and step.state is not StepState.PENDING
-    times = (step.started_at, step.finished_at) if has_begun else (None, None)
-    return StepAttempt(step.name, step.attempt, str(step.state), *times, step.error)
 
 
 def _find_versions(
@@ -302,14 +305,13 @@ def count_same_cause(
     is_same = sa.and_(
         latest.c.state == OperationState.FAILED, has_cause(latest.c, cause)
     )
+    is_of_day = sa.and_(is_same, at >= now - DAY)
     row = connection.execute(
         sa.select(
             sa.func.count().label("looked_at"),
             sa.func.min(at, type_=at.type).label("oldest"),
             sa.func.sum(sa.case((is_same, 1), else_=0)).label("week"),
-            sa.func.sum(sa.case((sa.and_(is_same, at >= now - DAY), 1), else_=0)).label(
-                "day"
-            ),
+            sa.func.sum(sa.case((is_of_day, 1), else_=0)).label("day"),
             sa.func.min(sa.case((is_same, at)), type_=at.type).label("first_at"),
             sa.func.max(sa.case((is_same, at)), type_=at.type).label("last_at"),
         )

@@ -131,24 +131,18 @@ def draw_gantt(
     """
     begun = [each for each in stretches if each.began_at is not None]
     due_at = min(due_at, started_at)
-    names = list(dict.fromkeys(each.step or "before a step" for each in stretches))
     scale = _make_scale(begun, due_at, started_at, now)
     brackets = tuple(_draw_brackets(scale, begun, now))
     pauses = tuple(_draw_pauses(scale, begun, started_at))
     top = _TOP if brackets or pauses else _TOP_WITHOUT
     lanes = [Lane(top + 14, "until it started", "", "")]
-    places = {}
-    for number, name in enumerate(names, start=1):
-        places[name] = number
-        last = [each for each in stretches if (each.step or "before a step") == name][
-            -1
-        ]
-        note = "" if last.began_at else _NOTES.get(last.state, "")
-        lanes.append(Lane(top + number * _ROW + 14, name, last.state, note))
     bars = [_draw_wait(scale, top, due_at, recorded_at, started_at)]
-    for each in begun:
-        y = top + places[each.step or "before a step"] * _ROW
-        bars.append(_draw_stretch(scale, each, y, now))
+    places = {}
+    for number, last in enumerate({e.lane: e for e in stretches}.values(), start=1):
+        places[last.lane] = y = top + number * _ROW
+        note = "" if last.began_at else _NOTES.get(last.state, "")
+        lanes.append(Lane(y + 14, last.lane, last.state, note))
+    bars += [_draw_stretch(scale, each, places[each.lane], now) for each in begun]
     return Gantt(
         height=top + len(lanes) * _ROW + 24,
         lanes=tuple(lanes),
@@ -207,19 +201,21 @@ def _make_scale(
             busy.append([begin, end])
     ran = sum((end - begin).total_seconds() for begin, end in busy) or 1.0
     most = max(ran * _LONGEST_WAIT, 0.5)
-    spans = []
+    spans: list[_Span] = []
     former = due_at
+
+    def wait(until: datetime) -> None:
+        length = min((until - former).total_seconds(), most)
+        spans.append(_Span(former, until, is_busy=False, length=length))
+
     if busy and due_at < started_at < busy[0][0]:
-        gap = (started_at - due_at).total_seconds()
-        spans.append(_Span(due_at, started_at, is_busy=False, length=min(gap, most)))
+        wait(started_at)
         former = started_at
     for begin, end in busy or [[started_at, started_at]]:
         if begin > former:
-            gap = (begin - former).total_seconds()
-            spans.append(_Span(former, begin, is_busy=False, length=min(gap, most)))
-        took = (end - begin).total_seconds()
+            wait(begin)
         # Each run is seen, however short it is beside the others.
-        length = max(took, ran * 0.02)
+        length = max((end - begin).total_seconds(), ran * 0.02)
         spans.append(_Span(begin, end, is_busy=True, length=length))
         former = end
     return _Scale(spans)

@@ -191,11 +191,6 @@ def cancel(context: Operator, form: Form, operation_id: UUID) -> Response:
 def retry(context: Operator, form: Form, operation_id: UUID) -> Response:
     """Let an operation run again."""
     asked = form.read(RetryModel, "retry")
-    context.change(
-        retry_or_refuse,
-        operation_id,
-        from_step=asked.from_step,
-        app=context.app,
-        note=asked.note,
-    )
+    app, step, note = context.app, asked.from_step, asked.note
+    context.change(retry_or_refuse, operation_id, from_step=step, app=app, note=note)
     return go_to(f"/operations/{operation_id}", "Retried, under the same id.")

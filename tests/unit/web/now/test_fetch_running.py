@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import pytest
 
 from models.operation_state import StepState
 from operations.running.pace import Usual
-from web.now.fetch_running import Estimate, SeenStep, estimate_end
+from web.now.fetch_running import Estimate, estimate_end
 
 NOW = datetime(2026, 10, 20, 2, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 USUAL = {"refresh": Usual(8 * MINUTE, 3), "publish": Usual(2 * MINUTE, 3)}
 
 
+class SeenStep(NamedTuple):
+    """What is read of a row."""
+
+    name: str
+    state: StepState
+    started_at: datetime | None = None
+    progress: dict[str, int] | None = None
+
+
 def refresh(minutes: float, done: int = 0, total: int = 0) -> SeenStep:
     """Return a refresh that has run for so many minutes."""
     began = NOW - minutes * MINUTE
-    return SeenStep("refresh", StepState.RUNNING, began, done, total)
+    return SeenStep("refresh", StepState.RUNNING, began, {"done": done, "total": total})
 
 
 PUBLISH = SeenStep("publish", StepState.PENDING)
