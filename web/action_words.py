@@ -7,7 +7,7 @@ from typing import Any
 
 from models.requests.actions import ActionFilterModel, Trouble
 from models.revision import ActionState
-from models.units import format_count
+from models.units import capitalize, format_count
 from overview.actions.recent_runs import RecentRun, RecentRuns
 from overview.actions.shown import ShownAction
 from web.actions.fetch_counts import ActionCounts
@@ -66,8 +66,7 @@ def tell_verdict(counts: ActionCounts) -> str:
     if bad := troubles.get(Trouble.QUARANTINED, 0):
         told.append(f"{format_count(bad, 'is', 'are')} quarantined")
     if told:
-        sentence = ", ".join(told)
-        return f"{sentence[0].upper()}{sentence[1:]}."
+        return f"{capitalize(', '.join(told))}."
     return "No action is in trouble." if counts.total else "No action matches."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -128,22 +129,20 @@ def draw_days(days: Sequence[tuple[date, Mapping[str, int]]]) -> DayMap:
 
 def count_weeks(
     days: Sequence[tuple[date, Mapping[str, int]]],
-) -> list[tuple[date, dict[str, int]]]:
+) -> list[tuple[date, Mapping[str, int]]]:
     """Return the same week by week: its Monday, and the counts of each state."""
-    found: dict[date, dict[str, int]] = {}
+    found: defaultdict[date, Counter[str]] = defaultdict(Counter)
     for day, counts in days:
-        week = found.setdefault(day - timedelta(days=day.weekday()), {})
-        for state, count in counts.items():
-            week[state] = week.get(state, 0) + count
+        found[day - timedelta(days=day.weekday())].update(counts)
     return list(found.items())
 
 
 def _tell(weeks: int, cells: Sequence[Cell]) -> str:
-    counts = {kind: sum(cell.kind is kind for cell in cells) for kind in DayKind}
+    counts = Counter(cell.kind for cell in cells)
     told = [
-        f"{format_count(count, 'day', 'days')} {kind}"
-        for kind, count in counts.items()
-        if count and kind is not DayKind.NONE
+        f"{format_count(counts[kind], 'day', 'days')} {kind}"
+        for kind in DayKind
+        if counts[kind] and kind is not DayKind.NONE
     ]
     period = format_count(weeks, "week", "weeks")
     return f"{period}: {', '.join(told) or 'no run'}"
@@ -226,8 +225,8 @@ def draw_trend(
         (each for each in _STEPS if longest / each[0] <= _MOST_LINES), _STEPS[-1]
     )
     lines = [
-        DurationLine(place(number * step), _tell_number(number * step / unit, name))
-        for number in range(int(longest // step) + 1)
+        DurationLine(place(n * step), f"{n * step / unit:g} {name}" if n else "0")
+        for n in range(int(longest // step) + 1)
     ]
     gap = (RIGHT - LEFT) / (len(runs) - 1)
     points = tuple(
@@ -237,7 +236,3 @@ def draw_trend(
     path = "M" + "L".join(f"{each.x:g} {each.y:g}" for each in points)
     middle = None if median is None else place(median)
     return Trend(path, points, tuple(lines), middle)
-
-
-def _tell_number(number: float, name: str) -> str:
-    return f"{number:g} {name}" if number else "0"

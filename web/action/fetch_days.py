@@ -177,12 +177,9 @@ def _count(
         {"day": sa.Integer(), **dict.fromkeys(("begin", "until"), UtcDateTime)},
         "given",
     )
+    texts = [format_utc(each) for each in begins]
     rows = [
-        {
-            "day": day,
-            "begin": format_utc(begins[day]),
-            "until": format_utc(begins[day + 1]),
-        }
+        {"day": day, "begin": texts[day], "until": texts[day + 1]}
         for day in range(first_day, len(begins) - 1)
     ]
     total = sa.select(sa.func.count()).where(
@@ -218,34 +215,19 @@ def _list_missed(
     connection: sa.Connection, action: sa.Row[Any], since: datetime, until: datetime
 ) -> list[Missed]:
     """Return what was missed from *since* until *until*, newest first."""
-    query = sa.select(_run.id, _run.occurrence, _run.details)
-    latest = _run.occurrence.desc()
-    missed = (
-        query.where(
-            UNSUCCESSFUL.of(),
-            _run.action_uid == action.uid,
-            _run.state == OperationState.MISSED,
-            _run.occurrence >= since,
-            _run.occurrence < until,
-        )
-        .order_by(latest)
-        .limit(UNSUCCESSFUL_COUNTED)
+    query = (
+        sa.select(_run.id, _run.occurrence, _run.details)
+        .where(_run.action_uid == action.uid, _run.state == OperationState.MISSED)
+        .order_by(_run.occurrence.desc())
     )
+    within = _run.occurrence >= since, _run.occurrence < until
     # An outage may have begun before; it was recorded when it was over.
-    before = (
-        query.where(
-            TROUBLED.of(),
-            _run.action_uid == action.uid,
-            _run.app == action.app,
-            _run.state == OperationState.MISSED,
-            _run.finished_at >= since,
-            _run.occurrence < since,
-        )
-        .order_by(latest)
-        .limit(1)
-    )
+    before = _run.finished_at >= since, _run.occurrence < since
     rows: list[sa.Row[Any]] = []
-    for each in (missed, before):
+    for each in (
+        query.where(UNSUCCESSFUL.of(), *within).limit(UNSUCCESSFUL_COUNTED),
+        query.where(TROUBLED.of(), _run.app == action.app, *before).limit(1),
+    ):
         rows.extend(connection.execute(each))
     found = [_read_missed(row) for row in rows]
     return [each for each in found if each.last >= since]

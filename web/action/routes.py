@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -99,8 +99,7 @@ def fetch_reached(connection: sa.Connection, uid: str) -> ReachedRecipients:
     return ReachedRecipients(found, outside, unknown)
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """How two documents differ, line by line."""
 
     old: RevisionNote | None
@@ -127,8 +126,7 @@ def _write(document: Mapping[str, Any]) -> list[str]:
     return json.dumps(document, indent=2, ensure_ascii=False).splitlines()
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
+class Drawn(NamedTuple):
     """The pictures of how long the last runs took."""
 
     trend: Trend | None
@@ -141,23 +139,23 @@ def draw_durations(recent: RecentRuns) -> Drawn:
         (each.took_s, each.state is OperationState.FAILED, str(each.state))
         for each in reversed(recent.runs)
         if each.took_s is not None
-    ][-DRAWN:]
+    ]
     trend = draw_trend(took, recent.median_s)
     return Drawn(trend, draw_even_spark([each for each, _, _ in took]))
 
 
-@dataclass(frozen=True, slots=True)
-class Weeks:
+class Weeks(NamedTuple):
     """The days as a map, and as a table of weeks."""
 
     map: DayMap
-    table: Sequence[tuple[Any, Mapping[str, int]]]
+    table: Sequence[tuple[date, Mapping[str, int]]]
     days: ActionDays
 
 
-def draw_weeks(days: ActionDays) -> Weeks:
-    """Return the days as a map, and as a table of weeks."""
-    return Weeks(draw_days(days.days), count_weeks(days.days), days)
+def fetch_weeks(connection: sa.Connection, uid: str) -> Weeks:
+    """Return what became of an action on each day, as a map and as a table."""
+    found = fetch_action_days(connection, uid)
+    return Weeks(draw_days(found.days), count_weeks(found.days), found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +212,9 @@ def show_action(context: Viewer, uid: str) -> Response:
         ),
         "recent": read_part(context, fetch_runs_of_action, uid, limit=STRIPPED),
         "durations": read_part(
-            context, lambda c: draw_durations(fetch_runs_of_action(c, uid, limit=30))
+            context, lambda c: draw_durations(fetch_runs_of_action(c, uid, limit=DRAWN))
         ),
-        "weeks": read_part(context, lambda c: draw_weeks(fetch_action_days(c, uid))),
+        "weeks": read_part(context, fetch_weeks, uid),
         "reached": read_part(context, fetch_reached, uid),
         "difference": read_part(context, fetch_difference, found),
         "backfills": read_part(
@@ -259,12 +257,9 @@ def _ask_run(context: Context, form: Form, uid: str) -> tuple[str, dict[str, Any
         foreseen: RunPreview | None = None
         problem = ""
         try:
+            whom, chosen = wanted.user, wanted.steps
             foreseen = preview_run(
-                connection,
-                uid,
-                user_id=wanted.user,
-                steps=wanted.steps,
-                app=context.app,
+                connection, uid, user_id=whom, steps=chosen, app=context.app
             )
         except MinutehandError as error:
             problem = str(error)
@@ -357,11 +352,6 @@ def delete(context: Editor, form: Form, uid: str) -> Response:
     """Delete an action."""
     with context.writing() as connection:
         action = _fetch(connection, context, uid)
-        delete_action(
-            connection,
-            uid,
-            app=context.app,
-            by=context.caller.name,
-            note=form.read(NoteModel, "note").note,
-        )
+        by, note = context.caller.name, form.read(NoteModel, "note").note
+        delete_action(connection, uid, app=context.app, by=by, note=note)
     return go_to(_path(uid), f"{action.name} is deleted.")

@@ -8,7 +8,7 @@ each filter is applied to the counts of the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -22,13 +22,10 @@ from actions.list_actions import (
     match_kind,
     match_text,
     name_state,
-    select_part,
 )
-from actions.lookup import fetch_app
 from actions.read_actions import is_one_of
 from models.database.tables import IDLE_ACTIONS, scheduled_actions
 from models.operation_state import OperationState, Queue
-from models.paging import Page, Part
 from models.requests.actions import ActionFilterModel, ActionKind, Trouble
 from models.revision import ActionState
 
@@ -235,39 +232,9 @@ def _count(
     return dict(counts)
 
 
-@dataclass(frozen=True, slots=True)
-class ActionDocument:
-    """A scheduled action as it was posted."""
-
-    uid: str
-    app: str
-    document: Mapping[str, Any]
-
-
-def fetch_document_part(
-    connection: sa.Connection, wanted: ActionFilterModel, page: Page
-) -> Part[ActionDocument]:
-    """
-    Return a part of the documents of scheduled actions, by small app and name.
-
-    Args:
-        page: Which part; as for ``select_part``.
-
-    Raises:
-        NotFoundError: No such small app.
-    """
-    if wanted.app is not None:
-        fetch_app(connection, wanted.app)
-    part = select_part(connection, wanted, page)
-    uids = [row.uid for row in part.entries]
+def fetch_documents(
+    connection: sa.Connection, uids: Collection[str]
+) -> dict[str, Mapping[str, Any]]:
+    """Return the documents of the actions *uids*, as they were posted."""
     query = sa.select(_action.uid, _action.document).where(is_one_of(connection, uids))
-    rows = connection.execute(query)
-    documents: dict[str, Mapping[str, Any]] = {row.uid: row.document for row in rows}
-    return Part(
-        [
-            ActionDocument(row.uid, row.app, documents[row.uid])
-            for row in part.entries
-            if row.uid in documents
-        ],
-        part.following,
-    )
+    return dict(connection.execute(query).all())

@@ -9,7 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from starlette.responses import Response
 
-from actions.list_actions import Order
+from actions.list_actions import Order, select_part
+from actions.lookup import fetch_app
 from models.errors import NotFoundError, UsageError
 from models.json_form import write_json
 from models.operation_state import Queue
@@ -19,12 +20,7 @@ from models.revision import ActionState
 from overview.actions.shown import ActionWithRuns, fetch_action_part
 from serving.context import Context, Viewer
 from web import action_words
-from web.actions.fetch_counts import (
-    ActionCounts,
-    ActionDocument,
-    count_actions,
-    fetch_document_part,
-)
+from web.actions.fetch_counts import ActionCounts, count_actions, fetch_documents
 from web.charts import LEGEND
 from web.forms import give_file
 from web.guarding import make_router
@@ -36,7 +32,7 @@ router = make_router()
 #: Actions of one part of the list, and the latest runs of each.
 _SHOWN, _RUNS = 50, 20
 
-#: The most documents of an export, and of each part of it.
+#: The most documents of an export, and actions that are listed at a time for it.
 _EXPORTED, _AT_ONCE = 2000, 200
 
 #: What the page calls actions that one begins with, one of each kind.
@@ -48,7 +44,6 @@ STARTERS = (
     ("after-event", "Days after an event"),
 )
 
-#: The parameters of the list that say which actions it has.
 #: What can be chosen from a list.
 _CHOICES: Mapping[str, type[StrEnum]] = {
     "state": ActionState,
@@ -56,6 +51,8 @@ _CHOICES: Mapping[str, type[StrEnum]] = {
     "queue": Queue,
     "trouble": Trouble,
 }
+
+#: The parameters of the list that say which actions it has.
 FILTERS = ("app", "state", "kind", "queue", "text", "trouble")
 
 
@@ -129,29 +126,31 @@ def export_actions(context: Viewer) -> Response:
         wanted = wanted.but(uids=tuple(chosen))
     found = context.fetch(_collect, wanted)
     # As `actions post` and POST /actions/batch take it.
-    text = write_json([each.document for each in found], indent=2)
-    return give_file("actions.json", f"{text}\n")
+    return give_file("actions.json", f"{write_json(found, indent=2)}\n")
 
 
 def _collect(
     connection: sa.Connection, wanted: ActionFilterModel
-) -> list[ActionDocument]:
+) -> list[Mapping[str, Any]]:
     """
-    Return the documents of all that match.
+    Return the documents of all that match, by small app and name.
 
     Raises:
+        NotFoundError: No such small app.
         UsageError: They are too many for one file: a part of them would look like all.
     """
-    found: list[ActionDocument] = []
+    if wanted.app is not None:
+        fetch_app(connection, wanted.app)
+    uids: list[str] = []
     page: Page | None = Page(_AT_ONCE)
     while page is not None:
-        part = fetch_document_part(connection, wanted, page)
-        found += part.entries
-        if len(found) > _EXPORTED:
+        part = select_part(connection, wanted, page)
+        uids += [row.uid for row in part.entries]
+        if len(uids) > _EXPORTED:
             raise UsageError(
                 f"more than {_EXPORTED:,} actions match, which is too much for one"
                 " file. Filter by app or by text"
             )
-        following = part.following
-        page = None if following is None else Page(_AT_ONCE, following)
-    return found
+        page = None if part.following is None else Page(_AT_ONCE, part.following)
+    documents = fetch_documents(connection, uids)
+    return [documents[uid] for uid in uids if uid in documents]

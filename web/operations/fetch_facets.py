@@ -8,10 +8,9 @@ value is how long the list would be if that value was chosen.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -94,65 +93,60 @@ def count_facets(
     is_whole = looked_at < bound
     oldest = min((row.oldest for row in rows), default=None)
     since = wanted.recorded_since if is_whole else oldest
-    found = dict.fromkeys(OperationState, 0) | _tally(groups, chosen, "state")
+    of_state = _fit(groups, chosen, *_STATE)
+    reasons = _tally(_fit(groups, chosen, "reason"), "reason")
     uncertain = replace(wanted, states=frozenset(), is_retrying=False)
     return Facets(
-        total=_sum(groups, chosen, ()),
-        states=found,
-        retrying=_sum([g for g in groups if g.retrying], chosen, ("state",)),
+        total=_sum(_fit(groups, chosen)),
+        states=dict.fromkeys(OperationState, 0) | _tally(of_state, "state"),
+        retrying=_sum(group for group in of_state if group.retrying),
         uncertain=_count_uncertain(connection, uncertain, since),
-        reasons={
-            Reason(r): n for r, n in _tally(groups, chosen, "reason").items() if r
-        },
-        queues=_tally(groups, chosen, "queue"),
-        triggers=_tally(groups, chosen, "trigger"),
-        apps=_tally(groups, chosen, "app"),
+        reasons={Reason(r): n for r, n in reasons.items() if r},
+        queues=_tally(_fit(groups, chosen, "queue"), "queue"),
+        triggers=_tally(_fit(groups, chosen, "trigger"), "trigger"),
+        apps=_tally(_fit(groups, chosen), "app"),
         since=since,
         at=at,
     )
 
 
-_Test = Callable[[sa.Row[Any]], bool]
+#: What a filter asks of a group: its column has one of these values.
+_Chosen = Mapping[str, frozenset[Any]]
+
+#: Both are filtered by the state.
+_STATE = ("state", "retrying")
 
 
-def _has(group: sa.Row[Any], name: str, value: str) -> bool:
-    return bool(getattr(group, name) == value)
-
-
-def _choose(wanted: OperationFilter) -> dict[str, _Test]:
+def _choose(wanted: OperationFilter) -> _Chosen:
     """Return what each filter in force asks of a group."""
     asked = {name: getattr(wanted, name) for name in ("reason", "queue", "trigger")}
-    tests: dict[str, _Test] = {
-        name: partial(_has, name=name, value=value)
-        for name, value in asked.items()
-        if value is not None
-    }
+    chosen = {name: frozenset({value}) for name, value in asked.items() if value}
     if wanted.is_retrying:
-        tests["state"] = lambda group: bool(group.retrying)
-    elif wanted.states:
-        tests["state"] = lambda group: group.state in wanted.states
-    return tests
+        return {**chosen, "retrying": frozenset({1})}
+    return {**chosen, "state": wanted.states} if wanted.states else chosen
 
 
-def _fits(group: sa.Row[Any], tests: Mapping[str, _Test], but: Iterable[str]) -> bool:
-    left_out = set(but)
-    return all(test(group) for name, test in tests.items() if name not in left_out)
+def _fit(
+    groups: Iterable[sa.Row[Any]], chosen: _Chosen, *but: str
+) -> list[sa.Row[Any]]:
+    """Return those of *groups* that fit, whatever is asked of *but*."""
+    asked = {name: values for name, values in chosen.items() if name not in but}
+    return [
+        group
+        for group in groups
+        if all(getattr(group, name) in values for name, values in asked.items())
+    ]
 
 
-def _sum(
-    groups: Iterable[sa.Row[Any]], tests: Mapping[str, _Test], but: Iterable[str]
-) -> int:
-    return sum(group.matching for group in groups if _fits(group, tests, but))
+def _sum(groups: Iterable[sa.Row[Any]]) -> int:
+    return sum(group.matching for group in groups)
 
 
-def _tally(
-    groups: Iterable[sa.Row[Any]], tests: Mapping[str, _Test], name: str
-) -> dict[Any, int]:
-    """Count by the values of *name*, whatever is asked of it."""
+def _tally(groups: Iterable[sa.Row[Any]], name: str) -> dict[Any, int]:
+    """Count by the values of *name*."""
     counts: Counter[Any] = Counter()
     for group in groups:
-        if _fits(group, tests, (name,)):
-            counts[getattr(group, name)] += group.matching
+        counts[getattr(group, name)] += group.matching
     return dict(counts.most_common())
 
 

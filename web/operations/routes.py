@@ -72,16 +72,13 @@ class _List:
 @router.get(_PATH)
 def show_operations(context: Viewer) -> Response:
     """List operations, the latest recorded first."""
-    return render(
-        context,
-        "operations/operations.html",
-        {
-            "list": read_part(context, _read, context),
-            "MARKS": MARKS,
-            "RANGE_WORDS": RANGE_WORDS,
-            "is_live": context.request.query_params.get("live") == "on",
-        },
-    )
+    values = {
+        "list": read_part(context, _read, context),
+        "MARKS": MARKS,
+        "RANGE_WORDS": RANGE_WORDS,
+        "is_live": context.request.query_params.get("live") == "on",
+    }
+    return render(context, "operations/operations.html", values)
 
 
 def _read(connection: sa.Connection, context: Context) -> _List:
