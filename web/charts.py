@@ -152,7 +152,7 @@ def draw_strip(states: Sequence[str]) -> Strip:
     for number, state in enumerate(shown, ROOM - len(shown)):
         middle = number * STEP + STEP / 2 - 0.5
         _classes, _width, form = SHAPES[state]
-        given = (_tell(middle - each) for each in (0, 2, 2.5))
+        given = (f"{middle - each:g}" for each in (0, 2, 2.5))
         paths[state] = paths.get(state, "") + form.format(*given)
     shapes = tuple(
         Shape(classes, width, paths[state])
@@ -170,10 +170,6 @@ def tell_states(states: Sequence[str]) -> str:
     known = [each for each in SHAPES if each in counts]
     told = ", ".join(f"{counts[each]} {each}" for each in known)
     return f"{told}; the latest {states[-1]}"
-
-
-def _tell(number: float) -> str:
-    return f"{number:g}"
 
 
 #: A strip of one run of each state, with the words of the legend.

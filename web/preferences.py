@@ -112,12 +112,8 @@ class Clocks:
         is_utc = zone.key in {"UTC", "Etc/UTC"}
         if is_utc and Detail(detail) is not Detail.DAY:
             text += "Z"
-        return Shown(
-            iso=format_iso(at),
-            text=text,
-            offset="" if is_utc else format_offset(local),
-            zone=zone.key,
-        )
+        offset = "" if is_utc else format_offset(local)
+        return Shown(format_iso(at), text, offset, zone.key)
 
     def tell_apart(self, at: datetime, zone: str | None = None) -> str:
         """

@@ -16,11 +16,10 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-import structlog
 
 from actions.load.foresee import Whose
 from actions.lookup import SYSTEM_APP
-from models.errors import RuleError, UnreachableError
+from models.errors import UnreachableError
 from models.fields.instants import parse_instant
 from models.fields.strict_model import show
 from models.fields.zone import load_zone
@@ -29,11 +28,12 @@ from models.paging import Page, Part
 from overview.apps.small_apps import MOST_CHOICES, AppChoice, fetch_app_choices
 from serving.context import Context
 from serving.cursors import read_cursor, write_cursor
+from serving.guarding import tell_unserved
 from serving.refusals import HttpError
-from telemetry import Event
 from web.preferences import choose_zone, find_zone, read_preferences
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+_Value = TypeVar("_Value")
 
 #: Characters of the longest text that is looked for.
 _LONGEST = 200
@@ -80,26 +80,13 @@ class Query:
 
     def choice(self, name: str, kind: type[_Choice]) -> _Choice | None:
         """Return one of *kind*. None: none is named."""
-        value = self.text(name)
-        if value is None:
-            return None
-        try:
-            return kind(value)
-        except ValueError:
-            known = ", ".join(kind)
-            self.note(f"There is no {name} {show(value)}, only {known}.")
-            return None
+        known = ", ".join(kind)
+        told = f"There is no {name} {{}}, only {known}."
+        return self._read(name, kind, told)
 
     def id(self, name: str) -> UUID | None:
         """Return the id of an operation."""
-        value = self.text(name)
-        if value is None:
-            return None
-        try:
-            return UUID(value)
-        except ValueError:
-            self.note(f"{name}: {show(value)} is not an id.")
-            return None
+        return self._read(name, UUID, f"{name}: {{}} is not an id.")
 
     def instant(self, name: str, zone: ZoneInfo | None = None) -> datetime | None:
         """
@@ -110,31 +97,36 @@ class Query:
             zone: In which a time without offset is read, as forms send it. None: such a
                 time is left out.
         """
-        value = self.text(name)
-        if value is None:
-            return None
-        try:
+
+        def read(value: str) -> datetime:
             # A "+" that somebody typed into a link arrives as a space.
             return parse_instant(value.replace(" ", "+"), zone)
-        except RuleError as error:
-            self.note(f"{name}: {error}")
-            return None
+
+        return self._read(name, read)
 
     def day(self, name: str) -> tuple[datetime, datetime] | tuple[None, None]:
         """Return where a day of the installation's zone begins, and where it ends."""
-        value = self.text(name)
-        if value is None:
-            return None, None
         zone = load_zone(self.context.services.timezone)
-        try:
+
+        def read(value: str) -> tuple[datetime, datetime]:
             day = date.fromisoformat(value)
-            begin = datetime.combine(day, time(), zone)
-            end = datetime.combine(day + timedelta(days=1), time(), zone)
-        except (ValueError, OverflowError):
-            msg = f"{name}: {show(value)} is not a day such as 2026-10-20."
-            self.note(msg)
-            return None, None
-        return begin, end
+            days = day, day + timedelta(days=1)
+            begin, end = (datetime.combine(each, time(), zone) for each in days)
+            return begin, end
+
+        told = f"{name}: {{}} is not a day such as 2026-10-20."
+        return self._read(name, read, told) or (None, None)
+
+    def _read(
+        self, name: str, read: Callable[[str], _Value], told: str = ""
+    ) -> _Value | None:
+        """Return what *read* makes of a text; else note *told*, or what was raised."""
+        value = self.text(name)
+        try:
+            return None if value is None else read(value)
+        except (ValueError, OverflowError) as error:
+            self.note(told.format(show(value)) if told else f"{name}: {error}")
+            return None
 
     def page(self, limit: int = ROWS) -> Page:
         """Return which part of the list is asked for; of nonsense, the first."""
@@ -219,8 +211,6 @@ class Asked(Query):
         return choose_zone(liked.clock, liked.mine, own, installation)
 
 
-log = structlog.get_logger()
-
 _Part = TypeVar("_Part")
 _Given = ParamSpec("_Given")
 
@@ -252,13 +242,7 @@ def read_part(
     try:
         return context.fetch(read, *args, **kwargs)
     except UnreachableError as error:
-        log.warning(
-            Event.WEB_REQUEST_UNSERVED,
-            request_id=context.request_id,
-            method=context.request.method,
-            route=getattr(context.request.scope.get("route"), "path", None),
-            error=str(error),
-        )
+        tell_unserved(context.request, error)
         return Unread(str(error))
 
 

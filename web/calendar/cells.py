@@ -88,10 +88,8 @@ def make_rows(calendar: Calendar, whose: Whose) -> list[DayRow]:
         if day.change is not None:
             length = day.ends_at - day.starts_at
             notes.append(f"{length / timedelta(hours=1):g} hours")
-        is_changed = day.change is not None
-        rows.append(
-            DayRow(day.day, ", ".join(notes), day.day == today, is_changed, cells)
-        )
+        of = day.day == today, day.change is not None
+        rows.append(DayRow(day.day, ", ".join(notes), *of, cells))
     return rows
 
 
@@ -111,9 +109,16 @@ def _make_cell(
 def _make_path(hour: CalendarHour, whose: Whose) -> str:
     # An outage is one row, in the hour in which it began.
     since = min(hour.missed_since or hour.starts_at, hour.starts_at)
-    query = {"from": format_iso(since), "until": format_iso(hour.ends_at)}
     path = "/operations" if hour.decided else "/calendar/planned"
-    return f"{path}?{urlencode(query | make_filters(whose))}"
+    return link_period(path, since, hour.ends_at, whose)
+
+
+def link_period(
+    path: str, since: datetime, until: datetime, whose: Whose, **more: str
+) -> str:
+    """Return the link to what is due in a time at *path*, of *whose*; and *more*."""
+    period = {"from": format_iso(since), "until": format_iso(until)}
+    return f"{path}?{urlencode(more | period | make_filters(whose))}"
 
 
 def make_filters(whose: Whose) -> dict[str, str]:
@@ -154,14 +159,11 @@ def say(calendar: Calendar) -> tuple[str, str]:
 
 
 def _tell_troubles(calendar: Calendar) -> str:
-    parts = [
-        format_count(count, one, many)
-        for count, one, many in (
-            (calendar.count(_S.FAILED), "run failed", "runs failed"),
-            (calendar.count(_S.MISSED), "was missed", "were missed"),
-        )
-        if count
-    ]
+    parts = []
+    if failed := calendar.count(_S.FAILED):
+        parts.append(format_count(failed, "run failed", "runs failed"))
+    if missed := calendar.count(_S.MISSED):
+        parts.append(format_count(missed, "was missed", "were missed"))
     return f"{' and '.join(parts)}." if parts else ""
 
 
@@ -264,15 +266,13 @@ def draw_load(
     top = _round_up(max(totals))
     per = (_FLOOR - _TOP) / top
     base = [0] * _HOURS
-    paths = {}
-    for queue in sorted({queue for each in counts for queue in each}):
-        parts = []
+    paths = dict.fromkeys(sorted({queue for each in counts for queue in each}), "")
+    for queue in paths:
         for number, of_hour in enumerate(counts):
             if count := of_hour[queue]:
                 y = _FLOOR - base[number] * per
-                parts.append(f"M{_middle(number):.1f} {y:.1f}v{-count * per:.1f}")
+                paths[queue] += f"M{_middle(number):.1f} {y:.1f}v{-count * per:.1f}"
                 base[number] += count
-        paths[queue] = "".join(parts)
     at_hours = [min(max((at - since) // _HOUR, 0), _HOURS - 1) for at in hot]
     hours = [(since + number * _HOUR, each) for number, each in enumerate(counts)]
     return LoadChart(

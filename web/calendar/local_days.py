@@ -137,10 +137,8 @@ def _find_hours(
     begin = since
     while begin < until:
         local = begin.astimezone(zone)
-        into = timedelta(
-            minutes=local.minute, seconds=local.second, microseconds=local.microsecond
-        )
-        end = min(begin + _HOUR - into, until)
+        hour = local.replace(minute=0, second=0, microsecond=0, tzinfo=None)
+        end = min(begin + _HOUR - (local.replace(tzinfo=None) - hour), until)
         if change is not None and begin < change.changed_at < end:
             end = change.changed_at
         yield CalendarHour(begin, end, local.hour, 2 if local.hour in seen else 1)

@@ -19,11 +19,19 @@ from models.errors import UsageError
 from models.fields.strict_model import show
 from models.operation_state import Queue
 from serving.context import Viewer
-from web.calendar.cells import HOURS, LoadChart, draw_load, make_filters, make_rows, say
+from web.calendar.cells import (
+    HOURS,
+    LoadChart,
+    draw_load,
+    link_period,
+    make_filters,
+    make_rows,
+    say,
+)
 from web.calendar.fetch_calendar import Calendar, Planned, fetch_calendar, list_planned
 from web.calendar.local_days import CalendarDay
 from web.guarding import make_router
-from web.preferences import format_iso, format_offset
+from web.preferences import format_offset
 from web.query import Asked, Unread, ask, read_part
 from web.rendering import render
 
@@ -149,8 +157,8 @@ def _count_twice(day: CalendarDay) -> list[int]:
 
 
 def _link_minute(asked: Asked, at: datetime) -> str:
-    query = {"from": format_iso(at), "until": format_iso(at + timedelta(minutes=1))}
-    return f"/calendar/planned?{urlencode(query | make_filters(asked.whose))}"
+    until = at + timedelta(minutes=1)
+    return link_period("/calendar/planned", at, until, asked.whose)
 
 
 class ShownLoad(NamedTuple):
@@ -198,7 +206,6 @@ def show_planned(context: Viewer) -> Response:
         "UTC": _UTC,
     }
     if isinstance(planned, Planned):
-        decided = {"from": since or planned.since, "until": planned.until}
-        times = {name: format_iso(at) for name, at in decided.items()}
-        values["decided"] = urlencode(times | filters)
+        times = since or planned.since, planned.until
+        values["decided"] = link_period("/operations", *times, asked.whose)
     return render(context, "calendar/planned.html", values)

@@ -242,7 +242,6 @@ def fetch_crowds(
     rows = connection.execute(query).all()
     crowds = []
     for name, number, due, _all in rows:
-        queue = Queue(name)
         at = datetime.fromtimestamp(number * _MINUTE_S, UTC)
-        crowds.append(Crowd(queue, at, due, slots[queue]))
+        crowds.append(Crowd(Queue(name), at, due, slots[Queue(name)]))
     return crowds, rows[0][-1] if rows else 0

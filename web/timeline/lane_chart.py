@@ -7,7 +7,7 @@ colours. A lane is WIDE units wide, however wide it is on the screen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -31,14 +31,9 @@ _S = OperationState
 
 #: Where runs of a state stand: their upper edge and their height.
 PLACES = {
-    _S.SUCCEEDED: _UPPER,
-    _S.RUNNING: _UPPER,
-    _S.QUEUED: _UPPER,
-    _S.PENDING: _UPPER,
-    _S.FAILED: _LOWER,
-    _S.MISSED: _LOWER,
-    _S.SKIPPED: _MIDDLE,
-    _S.CANCELED: _MIDDLE,
+    **dict.fromkeys((_S.SUCCEEDED, _S.RUNNING, _S.QUEUED, _S.PENDING), _UPPER),
+    **dict.fromkeys((_S.FAILED, _S.MISSED), _LOWER),
+    **dict.fromkeys((_S.SKIPPED, _S.CANCELED), _MIDDLE),
 }
 
 
@@ -116,31 +111,28 @@ _STEPS = (
 )
 _MOST_TICKS = 9
 
+#: Ticks are at times that are round at least to this.
+_ROUND = timedelta(minutes=5)
+
 
 def find_ticks(frame: LaneFrame, zone: ZoneInfo) -> list[AxisTick]:
     """Return the ticks of the axis: round times of *zone*."""
     length = frame.until - frame.since
     step = next(each for each in _STEPS if length / each <= _MOST_TICKS)
-    return list(_find_ticks(frame, zone, step))
-
-
-def _find_ticks(
-    frame: LaneFrame, zone: ZoneInfo, step: timedelta
-) -> Iterator[AxisTick]:
+    ticks = []
     # By minutes that are round on the clock, so that a change of clocks moves no tick
     # to an odd time.
-    quarter = timedelta(minutes=5)
     at = frame.since.astimezone(UTC).replace(second=0, microsecond=0)
     at += (-(at.minute % 5) % 5) * timedelta(minutes=1)
     while at < frame.until:
         local = at.astimezone(zone)
         into = timedelta(hours=local.hour, minutes=local.minute)
         if not into % step and at >= frame.since:
-            x = (at - frame.since) / (frame.until - frame.since) * 100
-            is_day = not into
-            text = f"{local:%a} {local.day} {local:%b}" if is_day else f"{local:%R}"
-            yield AxisTick(round(x, 2), text, is_day)
-        at += quarter
+            x = round((at - frame.since) / length * 100, 2)
+            text = f"{local:%R}" if into else f"{local:%a} {local.day} {local:%b}"
+            ticks.append(AxisTick(x, text, is_day=not into))
+        at += _ROUND
+    return ticks
 
 
 #: Planned occurrences of a lane.

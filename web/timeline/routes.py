@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from typing import Any
-from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
@@ -19,7 +18,7 @@ from models.database.engine import read_clock
 from models.operation_state import OperationState, Queue
 from models.units import format_count
 from serving.context import Viewer
-from web.calendar.cells import make_filters
+from web.calendar.cells import link_period
 from web.guarding import make_router
 from web.preferences import format_iso
 from web.query import Asked, Unread, ask, read_part
@@ -161,11 +160,7 @@ def _draw(
         if each.uid == lane.uid:
             left, right = frame.place(each.at), frame.place(each.until)
             overlaps.append((left, max(right - left, 3)))
-    query = {
-        "action": lane.uid,
-        "from": format_iso(timeline.since),
-        "until": format_iso(timeline.until),
-    }
+    whole = timeline.since, timeline.until
     told = dict.fromkeys(filter(None, (lane.tell(), lane.tell_due())))
     label = f"{lane.name or lane.uid}: {', '.join(told)}"
     if overlaps:
@@ -176,7 +171,7 @@ def _draw(
         planned=draw_planned(frame, [*lane.planned, *lane.beyond]),
         overlaps=overlaps,
         label=label,
-        path=f"/operations?{urlencode(query | make_filters(asked.whose))}",
+        path=link_period("/operations", *whole, asked.whose, action=lane.uid),
     )
 
 
@@ -208,8 +203,6 @@ def _tell_left_out(timeline: Timeline) -> str:
 
 def _link(asked: Asked, crowd: Crowd) -> str:
     """Return where the runs of a crowded minute are listed."""
-    until = crowd.at + timedelta(minutes=1)
-    query = {"from": format_iso(crowd.at), "until": format_iso(until)}
-    query |= make_filters(Whose(asked.app, crowd.queue))
     path = "/calendar/planned" if crowd.is_planned else "/operations"
-    return f"{path}?{urlencode(query)}"
+    until, whose = crowd.at + timedelta(minutes=1), Whose(asked.app, crowd.queue)
+    return link_period(path, crowd.at, until, whose)
