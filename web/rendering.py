@@ -136,13 +136,13 @@ def render(
     if refused is not None:
         status = HTTPStatus.UNPROCESSABLE_ENTITY
     leadership = read_part(context, fetch_leadership)
-    told = take_told(context.request)
     # A part that is read anew must not take the message of the next page.
-    if told is None or "x-part" in context.request.headers:
-        return _make(context.request, context, leadership, template, values, status)
+    is_part = "x-part" in context.request.headers
+    told = None if is_part else take_told(context.request)
     given = {**(values or {}), "told": told}
     response = _make(context.request, context, leadership, template, given, status)
-    forget_told(response)
+    if told is not None:
+        forget_told(response)
     return response
 
 

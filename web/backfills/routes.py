@@ -44,17 +44,15 @@ def _ask(context: Context, form: Form, uid: str) -> tuple[str, dict[str, Any]]:
     """Show which past occurrences would run."""
     found: Plan | None = None
     refused: Refused | None = None
+    app, retention = context.app, context.services.settings.retention
     with context.reading() as connection:
-        row = get_action(connection, uid, app=context.app)
+        row = get_action(connection, uid, app=app)
         zone = find_zone(row)
         if form.get("from"):
             try:
+                asked = _read(form, zone)
                 found = plan_backfill(
-                    connection,
-                    uid,
-                    _read(form, zone),
-                    retention=context.services.settings.retention,
-                    app=context.app,
+                    connection, uid, asked, retention=retention, app=app
                 )
             except MinutehandError as error:
                 refused = make_refused(error)
@@ -73,14 +71,11 @@ def _ask(context: Context, form: Form, uid: str) -> tuple[str, dict[str, Any]]:
 @after_question(router, "/actions/{uid}/backfill", _ask)
 def begin(context: Operator, form: Form, uid: str) -> Response:
     """Run them after all."""
+    app, retention = context.app, context.services.settings.retention
     with context.writing() as connection:
-        zone = find_zone(get_action(connection, uid, app=context.app))
+        asked = _read(form, find_zone(get_action(connection, uid, app=app)))
         backfill_id = start_backfill(
-            connection,
-            uid,
-            _read(form, zone),
-            retention=context.services.settings.retention,
-            app=context.app,
+            connection, uid, asked, retention=retention, app=app
         )
     told = "The backfill has begun; live work always goes first."
     return go_to(f"/backfills/{backfill_id}", told)

@@ -106,18 +106,15 @@ def _ask(context: Context, form: Form) -> tuple[str, dict[str, Any]]:
     except (ForbiddenError, UnreachableError):
         raise  # nothing else that is chosen would help
     except MinutehandError as error:
-        return "bulk/new.html", {
-            **values,
-            "counted": None,
-            "refused": make_refused(error),
-        }
-    return "bulk/new.html", {
-        **values,
+        values |= {"counted": None, "refused": make_refused(error)}
+        return "bulk/new.html", values
+    values |= {
         "counted": counted,
         "names": names,
         "what": format_count(counted.total, *_NOUNS[asked.kind.is_of_operations]),
         "filter_text": json.dumps(chosen),
     }
+    return "bulk/new.html", values
 
 
 @after_question(router, "/bulk/new", _ask)

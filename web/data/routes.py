@@ -34,10 +34,8 @@ def show_domain(context: Viewer, app: str, domain: str) -> Response:
     found = read_part(context, fetch_detailed_domain, app, domain, workspace=workspace)
     columns = {}
     if not isinstance(found, Unread):
-        for side, listed in (
-            ("staged", found.staged_columns),
-            ("live", found.live_columns),
-        ):
+        both = {"staged": found.staged_columns, "live": found.live_columns}
+        for side, listed in both.items():
             columns[side] = {each.name: each.type for each in listed or ()}
     values = {"app": app, "name": domain, "found": found, "columns": columns}
     return render(context, "data/domain.html", values)
@@ -85,15 +83,13 @@ def refresh(context: Editor, form: Form, app: str) -> Response:
 @after_question(router, "/apps/{app}/publish", partial(_ask, "publish"))
 def publish(context: Editor, form: Form, app: str) -> Response:
     """Make the staged versions live that were seen."""
-    moved = _move(context, form, app, publish_now)
-    return _go_back(app, form, "Published", moved)
+    return _move(context, form, app, publish_now, "Published")
 
 
 @after_question(router, "/apps/{app}/rollback", partial(_ask, "rollback"))
 def roll_back(context: Editor, form: Form, app: str) -> Response:
     """Make the former versions live again that were seen."""
-    moved = _move(context, form, app, roll_back_now)
-    return _go_back(app, form, "Rolled back", moved)
+    return _move(context, form, app, roll_back_now, "Rolled back")
 
 
 def _read_versions(form: Form) -> list[tuple[str, str]]:
@@ -102,15 +98,14 @@ def _read_versions(form: Form) -> list[tuple[str, str]]:
     return [(name, number) for name, _, number in pairs]
 
 
-def _move(context: Context, form: Form, app: str, move: Callable[..., Moved]) -> Moved:
+def _move(
+    context: Context, form: Form, app: str, move: Callable[..., Moved], done: str
+) -> Response:
     seen = {name: read_number(number) for name, number in _read_versions(form)}
     values: dict[str, Any] = {"data": True, "domains": [*seen], "expected": seen}
     asked = form.read(MoveRequestModel, "move", values)
     workspace = context.services.settings.workspace
-    return context.change(move, app, asked, workspace=workspace)
-
-
-def _go_back(app: str, form: Form, done: str, moved: Moved) -> Response:
+    moved = context.change(move, app, asked, workspace=workspace)
     told = ", ".join(f"{each.name} (version {each.after})" for each in moved.moves)
     back = f"/apps/{quote(app)}"
     match _read_versions(form):

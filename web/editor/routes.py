@@ -83,8 +83,7 @@ class _Attempt:
     meanwhile: Meanwhile | None = None
 
 
-_NONE = _Attempt()
-_UNSENT = Form()
+_NONE, _UNSENT = _Attempt(), Form()
 
 
 @router.get("/actions/new")
@@ -202,12 +201,8 @@ def _save(context: Context, draft: Draft, note: str | None) -> PostedAction:
     text = draft.text.encode()
     with context.writing() as connection:
         if draft.uid is not None:
-            return replace_text(
-                connection,
-                SeenAction(draft.uid, context.app, draft.revision),
-                text,
-                terms=terms,
-            )
+            seen = SeenAction(draft.uid, context.app, draft.revision)
+            return replace_text(connection, seen, text, terms=terms)
         app = draft.app or _FIRST_APP
         if context.app is None and not find_apps(connection):
             first = read_small_app(b"{}", uid=app)
@@ -227,12 +222,8 @@ def _go_on(context: Context, outcome: PostedAction, *, is_run: bool) -> Response
     if not is_run:
         return go_to(goal, told)
     try:
-        operation = run_now(
-            context.services.engine,
-            str(posted.uid),
-            app=context.app,
-            author=context.author,
-        )
+        engine, author = context.services.engine, context.author
+        operation = run_now(engine, str(posted.uid), app=context.app, author=author)
     except MinutehandError as error:
         return go_to(goal, f"{told} It does not run now: {error}")
     return go_to(f"/operations/{operation}", f"{told} This is its run.")

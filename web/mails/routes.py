@@ -94,25 +94,18 @@ def _resolve(context: Context, form: Form, act: str) -> Response:
     query = Query(context)
     wanted = _select(context, act, query)
     number = read_number(form.get("expected_count"))
+    count = number if isinstance(number, int) else None
     if query.problems:
         raise UsageError(query.problems[0])  # without it, more would be meant
-    resolved = resolve_asked(
-        context.services.engine,
-        wanted,
-        number if isinstance(number, int) else None,
-        resend=act == "resend",
-        by=context.author,
-    )
-    done = "will be sent again" if act == "resend" else "counted as sent"
+    engine, by, is_resent = context.services.engine, context.author, act == "resend"
+    resolved = resolve_asked(engine, wanted, count, resend=is_resent, by=by)
+    done = "will be sent again" if is_resent else "counted as sent"
     told = f"{format_count(resolved.changed, 'mail', 'mails')} {done}."
     for refusal in list(resolved.refused.values())[:1]:
         left = format_count(len(resolved.refused), "run stays", "runs stay")
         told += f" {left} as before: {refusal}."
-    rest = [
-        pair
-        for pair in context.request.query_params.multi_items()
-        if pair[0] not in {"state", "cursor"}
-    ]
+    pairs = context.request.query_params.multi_items()
+    rest = [pair for pair in pairs if pair[0] not in {"state", "cursor"}]
     return go_to(f"/mails?{urlencode(rest)}" if rest else "/mails", told)
 
 
@@ -132,7 +125,7 @@ async def send_test(context: Operator) -> Response:
     try:
         app = context.narrow(form.get("app") or None)
         asked = await run_in_threadpool(form.read, TestMailModel, "the test mail")
-        await run_in_threadpool(_check_app, context, app or "")
+        await run_in_threadpool(context.fetch, fetch_app, app or "")
         author = context.author
         send = partial(context.services.trials.send, app or "", asked, by=author)
         told = await context.services.trying.run(context.tenant, send)
@@ -140,10 +133,6 @@ async def send_test(context: Operator) -> Response:
         app = context.app or form.get("app") or None
         return await run_in_threadpool(_show_test, context, app, form, error=error)
     return await run_in_threadpool(_show_test, context, app, form, told=told)
-
-
-def _check_app(context: Context, app: str) -> None:
-    context.fetch(fetch_app, app)
 
 
 def _show_test(
@@ -229,15 +218,9 @@ def show_mailing(context: Viewer, operation_id: UUID) -> Response:
     app = context.app
     operation = read_part(context, fetch_shown_operation, operation_id, app=app)
     of_it = MailFilter(app=app, operation_id=operation_id, state=None)
-    mailed = read_part(
-        context,
-        fetch_mailed_part,
-        operation_id,
-        page,
-        inside=inside,
-        step=query.text("step"),
-        app=app,
-    )
+    step = query.text("step")
+    read = partial(fetch_mailed_part, inside=inside, step=step, app=app)
+    mailed = read_part(context, read, operation_id, page)
     values = {
         "operation_id": operation_id,
         "operation": operation,
@@ -300,16 +283,8 @@ def show_mail(
     context: Viewer, operation_id: UUID, step: str, recipient: str
 ) -> Response:
     """Show a mail: what it said, as it was handed over, and what became of it."""
-    senders = context.services.senders
-    found = read_part(
-        context,
-        fetch_mail,
-        operation_id,
-        step,
-        recipient,
-        app=context.app,
-        senders=senders,
-    )
+    read = partial(fetch_mail, app=context.app, senders=context.services.senders)
+    found = read_part(context, read, operation_id, step, recipient)
     values = {
         "operation_id": operation_id,
         "step": step,

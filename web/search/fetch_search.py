@@ -141,17 +141,12 @@ def _find_operations(
         .order_by(kept.id)
         .limit(limit + 1)
     ).all()
-    hits = [
-        Hit(
-            HitKind.OPERATION,
-            str(row.id),
-            row.app,
-            get_action_name(row.triggered_by),
-            OperationState(row.state),
-            is_exact=bounds[0] == bounds[1],
-        )
-        for row in rows[:limit]
-    ]
+    is_exact = bounds[0] == bounds[1]
+    hits = []
+    for row in rows[:limit]:
+        name, state = get_action_name(row.triggered_by), OperationState(row.state)
+        hit = Hit(HitKind.OPERATION, str(row.id), row.app, name, state, is_exact)
+        hits.append(hit)
     return hits, len(rows) <= limit
 
 
@@ -185,16 +180,10 @@ def _find_apps(
         .order_by(kept.uid)
         .limit(limit + 1)
     ).all()
+    folded = query.lower()
     hits = [
-        Hit(
-            HitKind.APP,
-            row.uid,
-            row.uid,
-            row.name,
-            None,
-            is_exact=query.lower() == row.uid.lower(),
-        )
-        for row in rows[:limit]
+        Hit(HitKind.APP, uid, uid, name, None, folded == uid.lower())
+        for uid, name in rows[:limit]
     ]
     return hits, len(rows) <= limit
 
@@ -214,17 +203,11 @@ def _find_actions(
     in_order = sorted(found, key=lambda row: (row.app, row.name, row.uid))
     rows = {row.uid: row for row in (*named, *in_order[:limit])}
     folded = query.lower()
-    hits = [
-        Hit(
-            HitKind.ACTION,
-            uid,
-            row.app,
-            row.name,
-            get_action_state(row),
-            is_exact=folded in {uid.lower(), row.name.lower()},
-        )
-        for uid, row in rows.items()
-    ]
+    hits = []
+    for uid, row in rows.items():
+        is_exact = folded in {uid.lower(), row.name.lower()}
+        what = uid, row.app, row.name, get_action_state(row)
+        hits.append(Hit(HitKind.ACTION, *what, is_exact))
     return hits, len(in_order) <= limit
 
 

@@ -10,15 +10,9 @@ from serving.context import Viewer
 from web.guarding import make_router
 from web.query import Unread, read_part
 from web.rendering import render
-from web.search.fetch_search import Hit, HitKind, search
+from web.search.fetch_search import Hit, search
 
 router = make_router()
-
-_FOLDERS = {
-    HitKind.ACTION: "actions",
-    HitKind.OPERATION: "operations",
-    HitKind.APP: "apps",
-}
 
 
 @router.get("/search")
@@ -34,4 +28,4 @@ def show_hits(context: Viewer) -> Response:
 
 def find_address(hit: Hit) -> str:
     """Return the path of the page of what was found."""
-    return f"/{_FOLDERS[hit.kind]}/{quote(hit.id, safe='')}"
+    return f"/{hit.kind}s/{quote(hit.id, safe='')}"

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from models.errors import InvalidDocumentError, Problem, UnreachableError
 from models.fields.duration import Duration
 from models.json_form import write_json
-from models.paging import Page, Part
+from models.paging import Part
 from models.role import Role
 from overview.changes import (
     ChangeFilter,
@@ -34,6 +34,7 @@ from serving.access.key_documents import (
     NewKey,
     NewKeyModel,
     RotationModel,
+    ShownInvitation,
     ShownKey,
 )
 from serving.access.manage_keys import (
@@ -73,24 +74,20 @@ def show_settings(context: Viewer) -> Response:
     """Show keys, to those who manage them, and how somebody likes to look."""
     query = Query(context)
     part: Part[ShownKey] | Unread | None = None
+    invited: list[ShownInvitation] | Unread = []
     if context.caller.role >= Role.ADMIN:
         page = query.page(_KEYS)
         part = read_part(context, fetch_keys, app=context.app, page=page)
-    return render(
-        context,
-        "settings/settings.html",
-        {
-            **query.show(part),
-            "invited": part is not None
-            and read_part(context, fetch_invitations, app=context.app),
-            "most": _KEYS,
-            "active": [e for e in part.entries if e.state == "active"]
-            if isinstance(part, Part)
-            else [],
-            "soon": _SOON,
-            "version": version("minutehand"),
-        },
-    )
+        invited = read_part(context, fetch_invitations, app=context.app)
+    keys = part.entries if isinstance(part, Part) else ()
+    values = {
+        "invited": invited,
+        "most": _KEYS,
+        "active": [each for each in keys if each.state == "active"],
+        "soon": _SOON,
+        "version": version("minutehand"),
+    }
+    return render(context, "settings/settings.html", query.show(part) | values)
 
 
 @router.get("/changes")
@@ -98,27 +95,17 @@ def show_changes(context: Admin) -> Response:
     """List who changed what, the latest first."""
     query = Query(context)
     since, until = query.day("day")
-    wanted = ChangeFilter(
-        context.narrow(query.text("app")),
-        query.text("kind"),
-        query.text("subject"),
-        query.text("by"),
-        since,
-        until,
-    )
-    page: Page = query.page()
-    part = read_part(context, fetch_changes, wanted, page)
+    kind, subject, by = (query.text(name) for name in ("kind", "subject", "by"))
+    app = context.narrow(query.text("app"))
+    wanted = ChangeFilter(app, kind, subject, by, since, until)
+    part = read_part(context, fetch_changes, wanted, query.page())
     changed = () if isinstance(part, Unread) else part.entries
     names = read_part(context, fetch_action_names, changed)
-    return render(
-        context,
-        "settings/changes.html",
-        {
-            "names": {} if isinstance(names, Unread) else names,
-            "filtered": query.has_any("app", "kind", "subject", "by", "day"),
-            **query.show(part),
-        },
-    )
+    values = {
+        "names": {} if isinstance(names, Unread) else names,
+        "filtered": query.has_any("app", "kind", "subject", "by", "day"),
+    }
+    return render(context, "settings/changes.html", query.show(part) | values)
 
 
 @router.get("/changes/verify")

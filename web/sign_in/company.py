@@ -129,15 +129,10 @@ async def _enter(request: Request, attempt: SignInAttempt, goal: str) -> Respons
     found = await run_in_threadpool(_begin, request, attempt, until, callers)
     if isinstance(found, Session):
         return let_in(request, found, goal)
+    choices = list(zip(callers, found, strict=True))
+    values = {"name": person.name, "choices": choices, "goal": check_goal(goal)}
     response = await run_in_threadpool(
-        render_alone,
-        _hide_query(request),
-        "sign_in/choice.html",
-        {
-            "name": person.name,
-            "choices": list(zip(callers, found, strict=True)),
-            "goal": check_goal(goal),
-        },
+        render_alone, _hide_query(request), "sign_in/choice.html", values
     )
     # Going back must not show links that were used.
     response.headers["Cache-Control"] = "no-store"

@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from models.errors import ForbiddenError, MinutehandError, UnreachableError, UsageError
+from models.units import capitalize
 from serving.access.keys import RefusedKey, note_use, recognize
 from serving.access.sign_ins import (
     LINK_COMMAND,
@@ -159,8 +160,7 @@ def _begin(request: Request, secret: str) -> Session:
         found = recognize(connection, secret)
         if isinstance(found, RefusedKey):
             count_attempt(services, request)
-            why = found.why
-            raise ForbiddenError(f"{why[0].upper()}{why[1:]}.")
+            raise ForbiddenError(f"{capitalize(found.why)}.")
         session = begin_session(connection, found)
     with suppress(UnreachableError):
         note_use(services.engine, found)

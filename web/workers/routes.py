@@ -52,22 +52,17 @@ def show_workers(context: Viewer) -> Response:
     queues = read_part(context, fetch_queues)
     known = [] if isinstance(queues, Unread) else queues
     untaken = [e.queue for e in known if e.queue in WORKER_QUEUES and not e.workers]
-    return render(
-        context,
-        "workers/workers.html",
-        {
-            "queues": queues,
-            "verdict": tell_verdict(known) if known else "",
-            "depths": {
-                each.queue: draw_even_spark(each.history, DEPTH) for each in known
-            },
-            "workers": read_part(context, fetch_workers),
-            "leaders": read_part(context, fetch_leaders),
-            "commands": tell_commands(
-                untaken, prefix=settings.queue_prefix, broker_url=settings.broker_url
-            ),
-        },
-    )
+    values = {
+        "queues": queues,
+        "verdict": tell_verdict(known) if known else "",
+        "depths": {e.queue: draw_even_spark(e.history, DEPTH) for e in known},
+        "workers": read_part(context, fetch_workers),
+        "leaders": read_part(context, fetch_leaders),
+        "commands": tell_commands(
+            untaken, prefix=settings.queue_prefix, broker_url=settings.broker_url
+        ),
+    }
+    return render(context, "workers/workers.html", values)
 
 
 def _ask_pause(context: Context, queue: Queue) -> tuple[str, dict[str, Any]]:
@@ -154,26 +149,23 @@ _WITHIN = f"{RENEW_EVERY.total_seconds():.0f} seconds"
 
 def tell_verdict(queues: Sequence[ShownQueue]) -> str:
     """Return in a sentence or two which queues of our workers are served."""
-    queues = [each for each in queues if each.queue in WORKER_QUEUES]
-    served = [e.queue.value for e in queues if e.workers and e.pause is None]
-    paused = [e.queue.value for e in queues if e.pause is not None]
-    left = [e.queue.value for e in queues if not e.workers and e.pause is None]
-    if len(served) == len(queues):
-        return "Every queue is served."
-    if len(left) == len(queues):
-        return "No queue is served: no worker takes anything."
-    told = []
-    if served:
-        told.append(f"{_join(served)} {_be(served)} served.")
-    if paused:
-        told.append(f"{_join(paused)} {_be(paused)} paused.")
-    if left:
-        told.append(f"{_join(left)} {_be(left)} not{' served' if not served else ''}.")
-    return " ".join(told)
-
-
-def _be(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
+    found: dict[str, list[str]] = {"served": [], "paused": [], "not served": []}
+    for each in queues:
+        if each.queue in WORKER_QUEUES:
+            served = "served" if each.workers else "not served"
+            found[served if each.pause is None else "paused"].append(each.queue.value)
+    told = {words: names for words, names in found.items() if names}
+    match [*told]:
+        case ["served"] | []:
+            return "Every queue is served."
+        case ["not served"]:
+            return "No queue is served: no worker takes anything."
+        case ["served", *_, "not served"]:
+            told["not"] = told.pop("not served")  # it was said a moment ago
+    return " ".join(
+        f"{_join(names)} {'is' if len(names) == 1 else 'are'} {words}."
+        for words, names in told.items()
+    )
 
 
 def _join(names: Sequence[str]) -> str:
@@ -202,16 +194,11 @@ def tell_commands(
         return [("Everything in one process", "minutehand up")]
     names = ",".join(each.value for each in queues) or Queue.QUICK.value
     name = names.partition(",")[0]
-    given = prefix or "none"
-    own = (
-        ""
-        if given == _USUAL_PREFIX
-        else f"MINUTEHAND_QUEUE_PREFIX={shlex.quote(given)} "
-    )
+    given, own = prefix or "none", ""
+    if given != _USUAL_PREFIX:
+        own = f"MINUTEHAND_QUEUE_PREFIX={shlex.quote(given)} "
+    told = f"worker -Q {names} -n {name}@%h"
     return [
-        ("Start a worker", f"{own}minutehand worker -Q {names} -n {name}@%h"),
-        (
-            "Or, with Celery's own options",
-            f"{own}celery -A celery_app worker -Q {names} -n {name}@%h",
-        ),
+        ("Start a worker", f"{own}minutehand {told}"),
+        ("Or, with Celery's own options", f"{own}celery -A celery_app {told}"),
     ]

@@ -116,11 +116,8 @@ def get_starter(kind: str, today: date, calendars: Collection[str] = ()) -> Star
         msg = f"there is no starter {kind!r}. {meant}There are: {', '.join(STARTERS)}."
         raise NotFoundError(msg)
     title, story = STARTERS[kind]
-    return Starter(kind, title, story, _fill_in(_read(kind), today, calendars))
-
-
-def _read(kind: str) -> str:
-    return files(__package__).joinpath(f"{kind}.json").read_text(encoding="utf-8")
+    text = files(__package__).joinpath(f"{kind}.json").read_text(encoding="utf-8")
+    return Starter(kind, title, story, _fill_in(text, today, calendars))
 
 
 def _fill_in(text: str, today: date, calendars: Collection[str]) -> str:
