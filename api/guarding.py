@@ -140,12 +140,8 @@ def _repeat(begun: Repeated | StillRunning | OtherBody) -> Response:
         case OtherBody():
             msg = "the last 24 hours saw another request with this Idempotency-Key"
             hint = "Send a new key with each new request."
-            raise HttpError(
-                HTTPStatus.UNPROCESSABLE_ENTITY,
-                msg,
-                parameter="Idempotency-Key",
-                hint=hint,
-            )
+            status, name = HTTPStatus.UNPROCESSABLE_ENTITY, "Idempotency-Key"
+            raise HttpError(status, msg, parameter=name, hint=hint)
     assert_never(begun)
 
 

@@ -182,14 +182,9 @@ def make_context(
 ) -> Context:
     """Return the context of a request of *caller*; *key* is that of a repeat."""
     services: Services = request.app.state.services
+    whose = request, services, caller, request.state.request_id
     return Context(
-        request=request,
-        services=services,
-        caller=caller,
-        request_id=request.state.request_id,
-        body=body,
-        idempotency_key=key,
-        last_event_id=services.hub.last_id,
+        *whose, body, idempotency_key=key, last_event_id=services.hub.last_id
     )
 
 

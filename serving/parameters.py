@@ -11,7 +11,7 @@ from fastapi.exceptions import RequestValidationError
 
 from models.errors import RuleError
 from models.fields.strict_model import DocumentModel, make_complaint, show, suggest
-from serving.refusals import HttpError, make_part
+from serving.refusals import HttpError, ProblemPart, make_part
 
 
 def refuse_unknown_parameters(request: Request, dependant: Dependant) -> None:
@@ -57,14 +57,8 @@ def restate_parameters(error: RequestValidationError) -> HttpError:
             msg = f"there is no {found['loc'][1]} {show(found['input'])}"
             return HttpError(HTTPStatus.NOT_FOUND, msg.replace("_id ", " "))
         complaint = make_complaint(found, DocumentModel)
-        _, *name = found["loc"]
-        parts.append(
-            make_part(
-                complaint.message,
-                complaint.hint,
-                parameter=".".join(str(each) for each in name),
-            )
-        )
+        name = ".".join(map(str, found["loc"][1:]))
+        parts.append(make_part(complaint.message, complaint.hint, parameter=name))
     return _refuse(parts)
 
 
@@ -73,7 +67,7 @@ def refuse_parameter(name: str, error: RuleError) -> HttpError:
     return _refuse([make_part(error.message, error.hint, parameter=name)])
 
 
-def _refuse(parts: list) -> HttpError:  # type: ignore[type-arg]
+def _refuse(parts: list[ProblemPart]) -> HttpError:
     first = parts[0]
     told = f"{first['parameter']}: {first['message']} {first['hint']}".rstrip()
     refused = HttpError(HTTPStatus.UNPROCESSABLE_ENTITY, told)

@@ -126,20 +126,13 @@ class HttpError(MinutehandError):
             self.parts.append(make_part(message, hint, parameter=parameter))
 
 
-def make_part(
-    message: str, hint: str = "", *, parameter: str | None = None
-) -> ProblemPart:
-    """Return what is wrong with a parameter, if one is named."""
-    return {
-        "message": message,
-        "hint": hint,
-        "pointer": None,
-        "parameter": parameter,
-        "line": None,
-        "column": None,
-        "found": None,
-        "instead": None,
-    }
+def make_part(message: str, hint: str = "", **more: Any) -> ProblemPart:
+    """Return what is wrong; *more* are the other members that are not null."""
+    return {"message": message, "hint": hint, **_NOWHERE, **more}  # type: ignore[typeddict-item]
+
+
+#: Of a problem that nobody can place.
+_NOWHERE = dict.fromkeys(("pointer", "parameter", "line", "column", "found", "instead"))
 
 
 def make_problem(
@@ -191,14 +184,9 @@ def place_problem(problem: Problem, places: Places) -> ProblemPart:
     # what has a place of its own is wrong with the text, not with a value
     found = None if problem.place else places.show(problem.pointer)
     line, column = place or (None, None)
-    return {
-        **make_part(problem.message, problem.hint),
-        "pointer": problem.pointer,
-        "line": line,
-        "column": column,
-        "found": found,
-        "instead": problem.instead,
-    }
+    where: Any = {"pointer": problem.pointer, "line": line, "column": column}
+    told = problem.message, problem.hint
+    return make_part(*told, **where, found=found, instead=problem.instead)
 
 
 def find_expected(headers: Mapping[str, str]) -> str | None:

@@ -33,10 +33,11 @@ from overview.doctor.checks import FAR, NEAR
 from overview.doctor.examine import find_obstacle, find_trouble
 from overview.doctor.finding import Finding, Health, find_worst
 from overview.installation.metrics import WorkMetrics
+from overview.live_events import look
 from overview.mail_preview import Trials
 from serving.apart import AT_ONCE, Apart
 from serving.limits import RequestLimits, Turns
-from serving.stream import make_hub
+from serving.stream import Hub
 from settings import Settings
 
 _Answer = TypeVar("_Answer")
@@ -280,11 +281,6 @@ class Waiters:
                 each.is_over.set()
 
 
-def make_waiters(engine: sa.Engine) -> Waiters:
-    """Return waiters who look into the database of *engine*."""
-    return Waiters(partial(read_operation_states, engine))
-
-
 #: How often doctor looks outside of the database, however many ask.
 FAR_EVERY = timedelta(seconds=10)
 
@@ -335,7 +331,8 @@ class Services:
         """Give it what no other web process has."""
         self.settings, self.engine = settings, engine
         self.limits, self.apart = limits, apart
-        self.hub, self.waiters = make_hub(engine), make_waiters(engine)
+        self.hub = Hub(partial(look, engine))
+        self.waiters = Waiters(partial(read_operation_states, engine))
         self.far = Shared(partial(self._look, FAR), FAR_EVERY)
         self.ahead = Shared(self._look_ahead, AHEAD_EVERY)
         self.obstacle = Shared(partial(find_obstacle, engine), READY_EVERY)
@@ -421,12 +418,11 @@ class Services:
     def terms(self) -> Terms:
         """What the installation says about actions that are posted to it."""
         settings = self.settings
-        rules, bounds = settings.make_task_rules(), settings.app_bounds
         return Terms(
             lookback=settings.lookback,
-            bounds=bounds,
+            bounds=settings.app_bounds,
             timezone=settings.timezone,
-            task_rules=rules,
+            task_rules=settings.make_task_rules(),
         )
 
 

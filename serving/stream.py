@@ -18,14 +18,12 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from functools import partial
 
-import sqlalchemy as sa
 from anyio import CapacityLimiter, to_thread
 
 from models.errors import UnreachableError
 from models.json_form import write_json
-from overview.live_events import LiveEvent, Sight, look
+from overview.live_events import LiveEvent, Sight
 
 #: Looks for what has happened since it looked last.
 Look = Callable[[Sight | None], tuple[list[LiveEvent], Sight]]
@@ -288,8 +286,3 @@ class Hub:
 
     def _name(self, number: int) -> str:
         return f"{self.epoch}-{number}"
-
-
-def make_hub(engine: sa.Engine) -> Hub:
-    """Return a hub that looks into the database of *engine*."""
-    return Hub(partial(look, engine))

@@ -24,20 +24,10 @@ from api.routes import (
 )
 
 PUBLIC_ROUTERS = (meta.router,)
-ROUTERS = (
-    actions.router,
-    action_runs.router,
-    backfills.router,
-    bulk.router,
-    apps.router,
-    changes.router,
-    data.router,
-    events.router,
-    keys.router,
-    mails.router,
-    operations.router,
-    previews.router,
-    stream.router,
-    system.router,
-    users.router,
+ROUTERS = tuple(
+    each.router
+    for each in (
+        *(actions, action_runs, backfills, bulk, apps, changes, data, events, keys),
+        *(mails, operations, previews, stream, system, users),
+    )
 )

@@ -195,14 +195,10 @@ def resume_action(context: Operator, uid: str, note: NoteQuery = None) -> Respon
     An action that is paused with its small app is resumed with that.
     """
     app, expected = context.app, context.expected
+    bounds = context.services.terms.bounds
     with context.writing() as connection:
         pause_and_resume.resume_action(
-            connection,
-            uid,
-            note,
-            app=app,
-            expected=expected,
-            bounds=context.services.terms.bounds,
+            connection, uid, note, app=app, expected=expected, bounds=bounds
         )
         return _answer_pause(connection, context, uid)
 

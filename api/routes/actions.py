@@ -107,12 +107,9 @@ def create_action(
 
     The body is the document, verbatim.
     """
+    owner, terms = need_app(context, app), context.sign(note)
     outcome = context.change(
-        post_text,
-        need_app(context, app),
-        context.body,
-        terms=context.sign(note),
-        dry_run=dry_run,
+        post_text, owner, context.body, terms=terms, dry_run=dry_run
     )
     if dry_run:
         return answer(outcome.judge())
@@ -181,13 +178,10 @@ def replace_action(
     A paused action stays paused. Occurrences that were due under the old rule and not
     decided yet will not run: `superseded` lists them.
     """
-    expected = read_revision(context.expected)
+    seen = SeenAction(uid, context.app, read_revision(context.expected))
+    terms = context.sign(note)
     outcome = context.change(
-        replace_text,
-        SeenAction(uid, context.app, expected),
-        context.body,
-        terms=context.sign(note),
-        dry_run=dry_run,
+        replace_text, seen, context.body, terms=terms, dry_run=dry_run
     )
     return answer(outcome.judge()) if dry_run else _answer_posted(outcome)
 
@@ -205,14 +199,10 @@ def patch_action(context: Editor, uid: str, note: NoteQuery = None) -> Response:
     Null removes a member. The result is read as a whole, so that pointers of what is
     refused are into the merged document.
     """
-    expected = read_revision(context.expected)
-    outcome = context.change(
-        patch_text,
-        SeenAction(uid, context.app, expected),
-        context.body,
-        terms=context.sign(note),
+    seen = SeenAction(uid, context.app, read_revision(context.expected))
+    return _answer_posted(
+        context.change(patch_text, seen, context.body, terms=context.sign(note))
     )
-    return _answer_posted(outcome)
 
 
 @router.delete("/{uid}", status_code=204)
@@ -222,14 +212,10 @@ def remove_action(context: Editor, uid: str, note: NoteQuery = None) -> Response
 
     Its waiting operations are canceled when a worker takes them.
     """
-    expected = read_revision(context.expected)
+    expected, app = read_revision(context.expected), context.app
+    by = context.caller.name
     context.change(
-        delete_action,
-        uid,
-        app=context.app,
-        expected_revision=expected,
-        by=context.caller.name,
-        note=note,
+        delete_action, uid, app=app, expected_revision=expected, by=by, note=note
     )
     return answer_nothing()
 

@@ -208,13 +208,8 @@ def read_calendar_file(context: Viewer, app: str) -> Response:
     have. What is due more often than hourly is left out, and named in the description
     of the calendar.
     """
-    found = context.fetch(make_calendar_file, app, web_url=_get_address(context))
+    url = context.services.settings.web_url
+    found = context.fetch(make_calendar_file, app, web_url=url and url.rstrip("/"))
     return CalendarFileResponse(
         found.text, headers={"Content-Disposition": f'inline; filename="{app}.ics"'}
     )
-
-
-def _get_address(context: Viewer) -> str | None:
-    """Return where people reach the pages, if a setting says it."""
-    url = context.services.settings.web_url
-    return None if url is None else url.rstrip("/")

@@ -58,15 +58,8 @@ def make_bulk_change(context: Operator) -> Response:
     app = context.narrow(asked.filter.app)
     if asked.dry_run:
         counted = context.fetch(count_bulk, asked, app=app)
-        return answer(
-            CountedBulk(
-                kind=asked.kind,
-                matched=counted.total,
-                by_state=counted.by_state,
-                by_app=counted.by_app,
-                dry_run=True,
-            )
-        )
+        counts = counted.total, counted.by_state, counted.by_app
+        return answer(CountedBulk(asked.kind, *counts, dry_run=True))
     with context.writing() as connection:
         bulk_id = start_bulk(connection, asked, app=app)
         shown = fetch_shown_bulk(connection, bulk_id)

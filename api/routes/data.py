@@ -50,13 +50,9 @@ def refresh_data(context: Editor, app: str) -> Response:
     It waits until no other heavy operation of the app is under way.
     """
     asked = context.read(RefreshRequestModel, "refresh")
+    by, request = context.caller.name, context.repeatable
     begun = context.change(
-        refresh_now,
-        app,
-        asked.domains,
-        by=context.caller.name,
-        force=asked.force,
-        request=context.repeatable,
+        refresh_now, app, asked.domains, by=by, force=asked.force, request=request
     )
     return answer_begun(begun, f"/operations/{begun.operation_id}")
 

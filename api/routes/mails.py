@@ -147,11 +147,6 @@ def _resolve(context: Context, asked: ConfirmMailsModel, *, resend: bool) -> Res
     wanted = asked.select(context.narrow(asked.app))
     if asked.dry_run:
         return answer(context.fetch(foresee_mails, wanted))
-    resolved = resolve_asked(
-        context.services.engine,
-        wanted,
-        asked.expected_count,
-        resend=resend,
-        by=context.author,
-    )
-    return answer(resolved)
+    engine, count = context.services.engine, asked.expected_count
+    by = context.author
+    return answer(resolve_asked(engine, wanted, count, resend=resend, by=by))

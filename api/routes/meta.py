@@ -64,12 +64,9 @@ async def read_readiness(request: Request) -> Response:
     obstacle, _ = await services.obstacle.ask()
     if obstacle is None:
         return answer({"status": "ok"})
-    return make_problem(
-        HTTPStatus.SERVICE_UNAVAILABLE,
-        obstacle,
-        request.state.request_id,
-        headers={"Retry-After": str(RETRY_AFTER)},
-    )
+    headers = {"Retry-After": str(RETRY_AFTER)}
+    request_id, away = request.state.request_id, HTTPStatus.SERVICE_UNAVAILABLE
+    return make_problem(away, obstacle, request_id, headers=headers)
 
 
 @router.get(

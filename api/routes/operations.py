@@ -210,13 +210,8 @@ def retry_operation(context: Operator, operation_id: _Id) -> Response:
     runs again with all after it. Nobody gets a mail twice.
     """
     asked = context.read(RetryModel, "retry")
+    app, step, note = context.app, asked.from_step, asked.note
     with context.writing() as connection:
-        retry_or_refuse(
-            connection,
-            operation_id,
-            from_step=asked.from_step,
-            app=context.app,
-            note=asked.note,
-        )
+        retry_or_refuse(connection, operation_id, from_step=step, app=app, note=note)
         shown = fetch_shown_operation(connection, operation_id, app=context.app)
     return answer_begun(shown, f"/operations/{operation_id}")

@@ -55,11 +55,6 @@ def preview(
     """
     zone = load_zone(timezone or context.services.timezone)
     asked = PreviewTerms(zone, period.since, period.until, count, uid)
-    found = context.fetch(
-        preview_text,
-        context.narrow(app),
-        context.body,
-        terms=context.services.terms,
-        asked=asked,
-    )
+    owner, terms = context.narrow(app), context.services.terms
+    found = context.fetch(preview_text, owner, context.body, terms=terms, asked=asked)
     return answer(found)

@@ -87,13 +87,8 @@ def recognize(connection: sa.Connection, text: str) -> Caller | RefusedKey:
         return RefusedKey("the API key was revoked")
     if row.has_expired:
         return RefusedKey("the API key has expired")
-    return Caller(
-        key_id,
-        make_caller_name(row.name, key_id),
-        Role(row.role),
-        row.app,
-        use_is_due=bool(row.use_is_due),
-    )
+    who = make_caller_name(row.name, key_id), Role(row.role), row.app
+    return Caller(key_id, *who, use_is_due=bool(row.use_is_due))
 
 
 def make_caller_name(name: str | None, key_id: str | None) -> str:

@@ -262,13 +262,9 @@ def rotate_key(
         expires_at=old.expires_at and now + (old.expires_at - old.created_at),
         replaces=old.id,
     )
-    _note(
-        connection,
-        old,
-        "rotated",
-        before={"expires_at": old.expires_at},
-        after={"expires_at": ends_at, "replaced_by": new.id},
-    )
+    after = {"expires_at": ends_at, "replaced_by": new.id}
+    before = {"expires_at": old.expires_at}
+    _note(connection, old, "rotated", before=before, after=after)
     _note(connection, new, "created", after=_tell(new))
     return new
 

@@ -266,14 +266,8 @@ def sign_out(connection: sa.Connection, text: str) -> bool:
     """End a session, and return whether there was one."""
     if not is_secret(text, SESSION_PREFIX):
         return False
-    return (
-        connection.execute(
-            sa.delete(sign_ins).where(
-                _sign_in.digest == make_digest(text), _sign_in.kind == _SESSION
-            )
-        ).rowcount
-        == 1
-    )
+    is_it = _sign_in.digest == make_digest(text), _sign_in.kind == _SESSION
+    return connection.execute(sa.delete(sign_ins).where(*is_it)).rowcount == 1
 
 
 def _insert(
