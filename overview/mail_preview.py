@@ -10,7 +10,7 @@ may write templates can mail anything to anybody.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from email.message import EmailMessage
@@ -59,7 +59,7 @@ FIRST_MADE = 10
 
 MailStep = Literal["send_email", "send_execsum"]
 
-_Make = Callable[[Sequence[User]], list[tuple[User, Mail]]]
+_STEPS: tuple[MailStep, ...] = get_args(MailStep)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,16 +189,18 @@ class MailPreviews:
             for each in chosen
             if each.is_in and not each.email
         ]
-        if not MAILING_STEPS & action.operations.model_dump(exclude_none=True).keys():
+        wanted = action.operations.model_dump(exclude_none=True)
+        steps = [step for step in _STEPS if wanted.get(step)]
+        if not MAILING_STEPS & wanted.keys():
             problems.append(MailProblem(None, "The action sends no mails."))
         event = action.when.event if isinstance(action.when, EventModel) else None
         occasion = imagine_occasion(
             app, action.uid or action.name, action.name, now=now, event=event
         )
         mails: list[PreviewedMail] = []
-        for step, make in self._find_steps(action, occasion, problems):
+        for step in steps:
             try:
-                made = make(users)
+                made = self._compose(step, action, occasion, users, problems)
             except errors.MinutehandError as error:
                 if step not in {each.step for each in problems}:
                     problems.append(MailProblem(step, str(error)))
@@ -210,46 +212,32 @@ class MailPreviews:
                     problems.append(MailProblem(step, str(error)))
         return MailPreview(app, action.name, found, asked, mails, problems)
 
-    def _find_steps(
+    def _compose(
         self,
+        step: MailStep,
         action: ScheduledActionModel,
         occasion: TaskOccasion,
+        users: Sequence[User],
         problems: list[MailProblem],
-    ) -> Iterator[tuple[MailStep, _Make]]:
-        """Yield the steps that send mails, and what makes the mails of each."""
-        asked = action.operations.send_email
-        if asked is not None:
-            yield (
-                "send_email",
-                lambda users: compose_templates(
-                    occasion,
-                    asked.template,
-                    users,
-                    directory=self.directory,
-                    renderer=self.renderer,
-                ),
-            )
-        if action.operations.send_execsum:
-            yield (
-                "send_execsum",
-                lambda users: self._summarize(occasion, users, problems),
-            )
-
-    def _summarize(
-        self, occasion: TaskOccasion, users: Sequence[User], problems: list[MailProblem]
     ) -> list[tuple[User, Mail]]:
+        """Return the mails that *step* would send to *users*."""
+        directory, asked = self.directory, action.operations.send_email
+        if step == "send_email" and asked is not None:
+            return compose_templates(
+                *(occasion, asked.template, users),
+                directory=directory,
+                renderer=self.renderer,
+            )
         former = {
             domain.name: domain.summarized[occasion.action_uid]
             for domain in self.workspace.fetch_domains(occasion.app)
             if occasion.action_uid in domain.summarized and occasion.event is None
         }
         summary = summarize(
-            occasion, former, directory=self.directory, workspace=self.workspace
+            occasion, former, directory=directory, workspace=self.workspace
         )
-        problems += [
-            MailProblem("send_execsum", each) for each in summary.find_warnings()
-        ]
-        return compose_summaries(occasion, summary, users, directory=self.directory)
+        problems += [MailProblem(step, each) for each in summary.find_warnings()]
+        return compose_summaries(occasion, summary, users, directory=directory)
 
     def _show(
         self, step: MailStep, user: User, mail: Mail, now: datetime
@@ -274,9 +262,8 @@ class MailPreviews:
 
 def _find_step(problem: errors.Problem) -> MailStep | None:
     """Return the step that a problem is about; None: the whole action."""
-    steps: tuple[MailStep, ...] = get_args(MailStep)
     at = problem.pointer
-    return next((e for e in steps if at.startswith(f"/operations/{e}/")), None)
+    return next((e for e in _STEPS if at.startswith(f"/operations/{e}/")), None)
 
 
 def write_files(folder: Path, found: MailPreview) -> list[Path]:
@@ -388,14 +375,9 @@ class Trials:
             user = _find_user(connection, app, asked.to)
         mail = self._make(app, asked.template, user, now)
         with writing(self.engine, author=by) as connection:
-            note_change(
-                connection,
-                "mail",
-                mail.message_id,
-                "tested",
-                app=app,
-                after={"template": asked.template, "to": user.id},
-            )
+            what = "mail", mail.message_id, "tested"
+            told = {"template": asked.template, "to": user.id}
+            note_change(connection, *what, app=app, after=told)
         with self.mailer.session() as send:
             sending = send(mail, now=now)
         return TestedMail(

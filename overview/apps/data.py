@@ -8,7 +8,7 @@ have: then it says so. No data is read.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from models.database.lists import cut_part
 from models.database.tables import domain_versions, domains, operation_steps, operations
 from models.errors import StepError
 from models.fields.duration import Duration
-from models.json_form import ASIDE
+from models.json_form import ASIDE, get_members
 from models.operation_state import StepState
 from models.paging import Page, Part
 from operations.adapters.polars_io import read_schema
@@ -177,14 +177,11 @@ def fetch_detailed_domain(
         refuse_domain(app, name)
     (domain,) = _add_versions(connection, app, rows)
     problems: list[str] = []
-    staged = _read_columns(domain.staged, workspace, problems)
-    live = (
-        staged
-        if domain.live == domain.staged
-        else _read_columns(domain.live, workspace, problems)
-    )
+    staged = live = _read_columns(domain.staged, workspace, problems)
+    if domain.live != domain.staged:
+        live = _read_columns(domain.live, workspace, problems)
     return DetailedDomain(
-        **{each.name: getattr(domain, each.name) for each in fields(domain)},
+        **get_members(domain),
         staged_columns=_list(staged),
         live_columns=_list(live),
         difference=_compare(domain, staged, live),
@@ -310,10 +307,7 @@ def _make_touched(row: Any) -> Touched:
         list(result.get(key) or ()) if key in _NAMED[row.name] else []
         for key in ("refreshed", "reused", "published")
     )
-    kind = "partial" if refreshed else "reused"
-    if row.name == "publish":
-        kind = "publish"
-    elif not reused:
-        kind = "whole"
+    kind = "whole" if not reused else "partial" if refreshed else "reused"
+    kind = "publish" if row.name == "publish" else kind
     done = row.id, row.action_uid, row.finished_at
     return Touched(*done, kind, refreshed, reused, published)

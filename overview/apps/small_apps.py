@@ -347,7 +347,7 @@ def fetch_detailed_app(connection: sa.Connection, uid: str) -> DetailedApp:
         NotFoundError: No such small app.
     """
     row = fetch_app(connection, uid)
-    mail = row.mail or {}
+    mail = row.mail or None
     kept: dict[str, Any] = {name: getattr(row, name) for name in _COLUMNS}
     kept |= export.fetch_names(connection, uid)
     return DetailedApp(
@@ -365,9 +365,7 @@ def fetch_detailed_app(connection: sa.Connection, uid: str) -> DetailedApp:
             )
             for each in export.fetch_domains(connection, uid)
         ),
-        mail=AppMail(*(mail.get(each.name) for each in fields(AppMail)))
-        if mail
-        else None,
+        mail=mail and AppMail(*(mail.get(each.name) for each in fields(AppMail))),
     )
 
 

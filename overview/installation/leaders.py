@@ -163,13 +163,9 @@ def fetch_unled(connection: sa.Connection, *, since: datetime) -> list[Unled]:
     first occurrence that was missed. Where there is neither, nothing is said.
     """
     led = fetch_leaderships(connection, limit=_LOOKED_AT)
-    found = find_unled(
-        led,
-        fetch_processes(connection),
-        fetch_holder(connection),
-        now=read_clock(connection),
-        missed=_fetch_missed(connection, led, since),
-    )
+    seen, holder = fetch_processes(connection), fetch_holder(connection)
+    missed = _fetch_missed(connection, led, since)
+    found = find_unled(led, seen, holder, now=read_clock(connection), missed=missed)
     return [each for each in found if each.until is None or each.until > since]
 
 

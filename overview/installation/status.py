@@ -232,9 +232,6 @@ def fetch_paused(connection: sa.Connection) -> Paused:
 def fetch_app_paused(connection: sa.Connection, app: str) -> AppPaused:
     """Return what is paused, as somebody may see it who sees *app* alone."""
     whole, apps, actions = fetch_pauses(connection, app)
-    return AppPaused(
-        whole and whole.seen_by(app),
-        actions,
-        {q: each.seen_by(app) for q, each in fetch_queue_pauses(connection).items()},
-        apps.get(app),
-    )
+    queues = fetch_queue_pauses(connection)
+    seen = {queue: each.seen_by(app) for queue, each in queues.items()}
+    return AppPaused(whole and whole.seen_by(app), actions, seen, apps.get(app))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -29,7 +29,7 @@ from models.door.documents import read_action_object
 from models.door.json_text import decode_json
 from models.door.places import Places
 from models.errors import NotFoundError, Problem
-from models.json_form import ASIDE
+from models.json_form import ASIDE, get_members
 from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing
@@ -89,9 +89,8 @@ def foretell_post(
     action = action.model_copy(update={"uid": posted.uid})
     changes = foretell_edit(connection, app, old, action, now=now, holidays=holidays)
     known = fetch_references(connection, app, [action])
-    members = {each.name: getattr(changes, each.name) for each in fields(RunChanges)}
     return ForetoldPost(
-        **members,
+        **get_members(changes),
         uid=None if posted.created else posted.uid,
         revision=posted.revision,
         superseded=posted.superseded,
@@ -133,13 +132,8 @@ def foretell_edit(
         old_rule = read_event_rule(None if old is None else old.document)
         if old_rule is not None:
             before = _foresee_events(connection, app, old_rule, now)
-    return compare_runs(
-        before,
-        after if action.active else ForeseenRuns(),
-        action.uid or "",
-        start=now,
-        end=now + COMPARED,
-    )
+    runs = before, after if action.active else ForeseenRuns()
+    return compare_runs(*runs, action.uid or "", start=now, end=now + COMPARED)
 
 
 def _find_old(
@@ -328,13 +322,9 @@ def preview_text(
     told, given = named, make_given(action, old)
     if app is not None:
         told = name_former(connection, app, given._replace(action=named))
-    preview = preview_action(
-        told,
-        calendar,
-        replace(asked, count=min(asked.count, MOST_SHOWN)),
-        now=now,
-        created_at=None if old is None else old.created_at,
-    )
+    shown = replace(asked, count=min(asked.count, MOST_SHOWN))
+    made_at = None if old is None else old.created_at
+    preview = preview_action(told, calendar, shown, now=now, created_at=made_at)
     changes = None
     if old is not None:
         changes = foretell_edit(
@@ -344,15 +334,14 @@ def preview_text(
     refusals, warnings = list[Problem](), list[Problem]()
     if is_whole and app is not None:
         recipients = foresee_recipients(connection, app, action)
-        oldest = now - terms.lookback
-        created_at = oldest if old is None else old.created_at
-        timing = make_timing(action, created_at=created_at, holidays=calendar.holidays)
+        oldest, holidays = now - terms.lookback, calendar.holidays
+        timing = make_timing(action, created_at=made_at or oldest, holidays=holidays)
         refusals = find_refusals(
             connection, app, given, timing, oldest=oldest, bounds=terms.bounds
         )
         warnings = find_doubts(fetch_references(connection, app, [action]), action)
     return FullPreview(
-        **{each.name: getattr(preview, each.name) for each in fields(Preview)},
+        **get_members(preview),
         queue=action.operations.queue if is_whole else None,
         steps=action.operations.step_names if is_whole else (),
         recipients=recipients,
@@ -386,8 +375,7 @@ def preview_action(
     created_at = created_at or start or now
     timing = make_timing(action, holidays=calendar.holidays, created_at=created_at)
     return make_preview(
-        action,
-        timing,
+        *(action, timing),
         start=now + timedelta.resolution if start is None else start,
         end=asked.end,
         count=asked.count,

@@ -169,9 +169,8 @@ def _fetch_ahead(
 def _describe_program(connection: sa.Connection) -> Parts:
     """Say why an operation that may be sent is not: no leader, or no broker."""
     if fetch_leader(connection) is None:
-        return (
-            "no scheduler leads. Start one: minutehand scheduler, or minutehand up",
-        )
+        starters = "minutehand scheduler, or minutehand up"
+        return (f"no scheduler leads. Start one: {starters}",)
     failure = get_send_failure(connection)
     if failure is not None:
         error = failure.error.removesuffix(".")

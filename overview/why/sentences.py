@@ -175,13 +175,12 @@ def tell_why(
 
 
 def _tell(operation: OperationRow, known: Circumstances, now: datetime) -> Why | None:
-    state = OperationState(operation.state)
-    if state is OperationState.SUCCEEDED and not known.uncertain:
-        return None
-    match state:
+    match state := OperationState(operation.state):
         case OperationState.PENDING:
             return _tell_pending(operation, known, now)
         case OperationState.RUNNING:
+            return None
+        case OperationState.SUCCEEDED if not known.uncertain:
             return None
     return _TELLS[state](operation, known)
 
@@ -260,19 +259,14 @@ def _tell_queued(operation: OperationRow, known: Circumstances) -> Why:
     elif place.is_served:
         parts += ["; a worker last took one at ", place.taken_at]
     else:
-        parts += [
-            ", from which no worker has taken any of the latest operations since "
-        ]
-        parts += [place.taken_at]
+        told = ", from which no worker has taken any of the latest operations since "
+        parts += [told, place.taken_at]
     return _wait(operation, [*parts, "."], Remedy.WORKERS)
 
 
 def _tell_uncertain(operation: OperationRow, known: Circumstances) -> Why:
-    return _say(
-        (_count_uncertain(known.uncertain),),
-        {"state": str(operation.state)},
-        (Remedy.MAILS,),
-    )
+    told = (_count_uncertain(known.uncertain),)
+    return _say(told, {"state": str(operation.state)}, (Remedy.MAILS,))
 
 
 def _count_uncertain(count: int) -> str:
@@ -319,11 +313,8 @@ def _tell_skipped(operation: OperationRow, known: Circumstances) -> Why:
     found = read_reason(operation.reason or "").reason
     same = _same(operation, found)
     if found is Reason.OVERLAP and known.blocker_at is not None:
-        parts: Parts = (
-            "overlap: the run of ",
-            known.blocker_at,
-            " was not final, and overlap is skip.",
-        )
+        words = " was not final, and overlap is skip."
+        parts: Parts = ("overlap: the run of ", known.blocker_at, words)
         remedies = (Remedy.BLOCKER, Remedy.BACKFILL, Remedy.EDIT)
         return _say(parts, same, remedies, known.blocker)
     parts = (f"{_explain(operation)}.",)

@@ -92,8 +92,8 @@ def look_at_bounds(view: View) -> Iterator[Finding]:
         each for uid in uids for each in _find_above(view, uid, get_bounds(by_app, uid))
     ]
     told = [f"app {each} (MINUTEHAND_APP_BOUNDS)" for each in found[:_NAMED]]
-    if len(found) > _NAMED:
-        told.append(f"{len(found) - _NAMED} more are above MINUTEHAND_APP_BOUNDS")
+    if (more := len(found) - _NAMED) > 0:
+        told.append(f"{more} more are above MINUTEHAND_APP_BOUNDS")
     for each in told:
         yield Finding("bounds", Health.DOUBTFUL, each, "an app is above its bounds")
 
