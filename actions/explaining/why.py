@@ -437,7 +437,7 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
         since = "never" if tick is None else history.show(tick)
         text = f"no scheduler has ticked since then (last tick: {since})"
         return Verdict.UNDECIDED, text, None
-    text = "no decision is recorded; it may have been pruned. Check: minutehand audit"
+    text = "no decision is recorded; it may have been pruned (minutehand audit tells)"
     return Verdict.UNEXPLAINED, text, None
 
 

@@ -169,13 +169,13 @@ def _fetch_ahead(
 def _describe_program(connection: sa.Connection) -> Parts:
     """Say why an operation that may be sent is not: no leader, or no broker."""
     if fetch_leader(connection) is None:
-        starters = "minutehand scheduler, or minutehand up"
-        return (f"no scheduler leads. Start one: {starters}",)
+        how = "start one (minutehand scheduler, or minutehand up)"
+        return (f"no scheduler leads; {how}",)
     failure = get_send_failure(connection)
     if failure is not None:
         error = failure.error.removesuffix(".")
         return "the scheduler has failed to send since ", failure.since, f": {error}"
-    return ("a scheduler leads, but has not sent it. Check: minutehand doctor",)
+    return ("a scheduler leads, but has not sent it; ask doctor (minutehand doctor)",)
 
 
 def _add_places(
