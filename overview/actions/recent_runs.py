@@ -97,10 +97,8 @@ def fetch_recent_runs(
     One query for all: it reads so many rows of each, by the index of actions and
     occurrences, however many more there are.
     """
-    given = {
-        "given": make_rows_json([{"uid": uid} for uid in uids]),
-        "most": min(limit, MOST_RUNS),
-    }
+    rows = make_rows_json([{"uid": uid} for uid in uids])
+    given = {"given": rows, "most": min(limit, MOST_RUNS)}
     found: dict[str, list[RecentRun]] = {}
     for row in connection.execute(_make_statement(connection.dialect.name), given):
         found.setdefault(row.action_uid, []).append(_make_run(row))

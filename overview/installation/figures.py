@@ -223,11 +223,8 @@ def fetch_troubles(
 
 def count_uncertain(connection: sa.Connection, *, app: str | None = None) -> int:
     """Return the number of uncertain mails (of *app*), however old."""
-    query = (
-        sa.select(sa.func.count())
-        .select_from(deliveries)
-        .where(UNCERTAIN.of("deliveries"))
-    )
+    count = sa.select(sa.func.count()).select_from(deliveries)
+    query = count.where(UNCERTAIN.of("deliveries"))
     if app is not None:
         query = query.join(operations).where(*belongs_to(app))
     return connection.execute(query).scalar_one()

@@ -221,13 +221,9 @@ def fetch_coming(
         .order_by(_action.next_due_at, _action.uid)
         .limit(count)
     ).all()
-    each = (_find_coming(row, count) for row in rows)
-    return list(
-        heapq.nsmallest(
-            count,
-            (coming for found in each for coming in found),
-            key=lambda coming: (coming.due_at, coming.app, coming.name),
-        )
+    found = (coming for row in rows for coming in _find_coming(row, count))
+    return heapq.nsmallest(
+        count, found, key=lambda coming: (coming.due_at, coming.app, coming.name)
     )
 
 

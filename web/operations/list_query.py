@@ -146,14 +146,8 @@ def read_asked(
     if length is not None:
         values["recorded_from"] = now - length
     model = OperationFilterModel(**values, **_read_states(query))
-    return AskedList(
-        model=model,
-        wanted=resolve_filter(connection, model, app=context.app),
-        page=query.page(),
-        range=chosen,
-        given=given,
-        problems=tuple(query.problems),
-    )
+    wanted, page = resolve_filter(connection, model, app=context.app), query.page()
+    return AskedList(model, wanted, page, chosen, given, tuple(query.problems))
 
 
 _CHOICES: Mapping[str, type[StrEnum]] = {

@@ -115,11 +115,8 @@ def search(
     query = text.strip()[:LONGEST_TEXT]
     if not query:
         return Hits("", (), is_whole=True)
-    parts = (
-        _find_operations(connection, query, app, limit),
-        _find_apps(connection, query, app, limit),
-        _find_actions(connection, query, app, limit),
-    )
+    finds = _find_operations, _find_apps, _find_actions
+    parts = [find(connection, query, app, limit) for find in finds]
     found = [hit for hits, _is_whole in parts for hit in hits]
     found.sort(key=lambda each: not each.is_exact)
     return Hits(query, tuple(found), is_whole=all(whole for _, whole in parts))

@@ -73,12 +73,8 @@ def fetch_unsent(connection: sa.Connection, *, now: datetime) -> list[Message]:
 def look_at_queues(view: View) -> Iterator[Finding]:
     """Look for queues that no worker takes, or that workers do not take fast enough."""
     connection = view.connection
-    stuck = {
-        queue: (count, oldest)
-        for queue, count, oldest in fetch_stuck(
-            connection, older_than=UNTAKEN_AFTER, app=view.app
-        )
-    }
+    behind = fetch_stuck(connection, older_than=UNTAKEN_AFTER, app=view.app)
+    stuck = {queue: (count, oldest) for queue, count, oldest in behind}
     scheduled = figures.find_scheduled_queues(connection, view.app)
     pauses = fetch_queue_pauses(connection)
     for queue in Queue:
