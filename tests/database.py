@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Concatenate, ParamSpec, TypeVar, TypeVarTuple, overload
 
 import sqlalchemy as sa
@@ -70,6 +72,53 @@ def fetch_rows(
     """Return the rows of *query*, all of which were read."""
     with reading(engine) as connection:
         return connection.execute(query, values).freeze()()
+
+
+def note_statements(engine: sa.Engine) -> list[str]:
+    """Return the texts of the statements that *engine* will be asked, as they come."""
+    asked: list[str] = []
+    sa.event.listen(
+        engine, "before_cursor_execute", lambda *given: asked.append(given[2])
+    )
+    return asked
+
+
+class KilledError(Exception):
+    """The process is gone."""
+
+
+def outlives(engine: sa.Engine, statements: int, work: Callable[[], object]) -> bool:
+    """Tell whether *work* ends in a process that dies before that statement."""
+    left = statements
+
+    def die(*_arguments: object) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KilledError
+
+    sa.event.listen(engine, "before_cursor_execute", die)
+    sa.event.listen(engine, "commit", die)
+    try:
+        work()
+    except KilledError:
+        return False
+    finally:
+        sa.event.remove(engine, "before_cursor_execute", die)
+        sa.event.remove(engine, "commit", die)
+    return True
+
+
+def race(count: int, act: Callable[[int], _T]) -> list[_T]:
+    """Return what *act* gives to so many threads that call it at once, by number."""
+    barrier = threading.Barrier(count)
+
+    def run(number: int) -> _T:
+        barrier.wait()
+        return act(number)
+
+    with ThreadPoolExecutor(count) as threads:
+        return list(threads.map(run, range(count)))
 
 
 def turn_pages(read: Callable[[Page], Part[_T]], limit: int) -> list[list[_T]]:

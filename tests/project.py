@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.servers import run_warm
+from operations.foreign_tasks import TaskAnswer, TaskSender
+from tests.servers import run_warm, wait_until
 
 #: What such a project has: nothing of ours. Each task leaves a line.
 _SOURCE = """
@@ -93,3 +94,15 @@ def run_project(
     log = folder / "shop.log"
     with run_warm(project.command, log=log, environ=project.environ, cwd=folder):
         yield project.done
+
+
+def wait_for_answers(sender: TaskSender) -> list[TaskAnswer]:
+    """Return the answers over connection "shop", as soon as there are any."""
+    kept: list[TaskAnswer] = []
+
+    def has_answered() -> bool:
+        sender.receive("shop", kept.extend, limit=10)
+        return bool(kept)
+
+    wait_until(has_answered, what="the answer")
+    return kept

@@ -38,6 +38,8 @@ from models.door.documents import read_action_object
 from models.errors import BrokerUnreachableError
 from models.occurrence import LOOKBACK, make_operation_id
 from models.operation_state import Overlap, Queue, Trigger
+from operations.claiming.claim import claim_operation
+from operations.claiming.claimed import Claim
 from operations.record import record
 from operations.sending.order import Message
 from overview.why.circumstances import fetch_circumstances
@@ -214,6 +216,15 @@ def get(engine: sa.Engine, operation_id: UUID) -> sa.Row[Any]:
     return fetch_rows(
         engine, sa.select(operations).where(operations.c.id == operation_id)
     ).one()
+
+
+def must_claim(
+    engine: sa.Engine, operation_id: UUID, worker: str = "w", **how: Any
+) -> Claim:
+    """Claim an operation, which nothing is in the way of."""
+    claim = claim_operation(engine, operation_id, worker=worker, **how)
+    assert claim is not None
+    return claim
 
 
 def fetch_all(engine: sa.Engine) -> list[sa.Row[Any]]:

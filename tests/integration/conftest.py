@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from operations.ports import Ports
+from tests.unit.operations.fakes import World
+
 _HERE = Path(__file__).parent
 
 #: When a look is given up, and told in part: on a busy machine, any look might be.
@@ -68,3 +71,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture
+def ports(tmp_path: Path) -> Ports:
+    """Give what steps need in memory, with a sender that keeps what it is sent."""
+    return World(tmp_path).make_context().ports
