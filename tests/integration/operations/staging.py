@@ -56,7 +56,6 @@ def stage(
 
 
 def apply_document(engine: sa.Engine, part: str, text: str, app: str = "app") -> None:
-    """Stage a document."""
     here = (app_documents.c.app == app, app_documents.c.part == part)
     staged = {"staged": {"text": text}}
     with writing(engine) as connection:
@@ -81,7 +80,6 @@ def fetch_pointers(
 
 
 def fetch_live(engine: sa.Engine, part: str, app: str = "app") -> str | None:
-    """Return the text of a live document."""
     kept = app_documents.c
     live = fetch_rows(
         engine, sa.select(kept.live).where(kept.app == app, kept.part == part)

@@ -36,10 +36,9 @@ from tests.scheduling import (
 
 
 @pytest.fixture(autouse=True)
-def _app(request: pytest.FixtureRequest) -> None:
+def _app(any_engine: sa.Engine) -> None:
     """Give every test a small app with an action."""
-    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
-    add_revision(request.getfixturevalue(name))
+    add_revision(any_engine)
 
 
 def add_weekly(engine: sa.Engine) -> None:
@@ -214,23 +213,6 @@ def test_queue_takes_no_more_than_it_holds(engine: sa.Engine):
     assert expected == (changed.done, changed.refused)
 
 
-def test_retried_one_is_as_one_retried_by_itself(engine: sa.Engine):
-    """Pending at once, without its error, with three more attempts."""
-    record_all(engine, make_operation())
-    edit(engine, make_operation().id, state="failed", error="x", attempt=3, sends=4)
-
-    retry(engine, OperationFilter())
-
-    row = get(engine, make_operation().id)
-    assert ("pending", None, None, None) == (
-        row.state,
-        row.reason,
-        row.error,
-        row.finished_at,
-    )
-    assert (6, 1) == (row.attempts_allowed, row.sends)
-
-
 def test_what_changes_meanwhile_is_told(postgres_engine: sa.Engine, postgres_url: str):
     """One that became final between the look and the write is nobody's to cancel."""
     engine = postgres_engine
@@ -253,9 +235,7 @@ def test_what_changes_meanwhile_is_told(postgres_engine: sa.Engine, postgres_url
 
 
 def test_workers_that_claim_meanwhile_lose_nothing(postgres_engine: sa.Engine):
-    """
-    Each operation ends once: by its worker, or canceled, and then its claim is void.
-    """
+    """Each ends once: by its worker, or canceled, and then its claim is void."""
     engine = postgres_engine
     ids = record_all(engine, *(make_operation(n) for n in range(120)))
     barrier = threading.Barrier(3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation, give_back, let_go, renew
 from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart, Worker
-from operations.foreign_tasks import ForeignTask, TaskAnswer
+from operations.foreign_tasks import ForeignTask
 from operations.rescue import expire_claim, reclaim_lost_workers, take_over_all
 from operations.sending.order import fetch_sendable
 from tests.database import read_by, write_by
@@ -29,9 +29,10 @@ from tests.scheduling import (
     get,
     get_now,
     make_operation,
+    must_claim,
     record_all,
 )
-from tests.unit.operations.fakes import World
+from tests.unit.operations.fakes import FakeTaskSender, World
 
 WORKER = "celery@host (1234abcd)"
 HEAVY = make_operation(1, queue=Queue.HEAVY)
@@ -69,17 +70,14 @@ def find_sendable(engine: sa.Engine) -> list[object]:
 def test_no_heavy_operation_runs_beside_one_that_was_canceled(
     engine: sa.Engine, canceled: Claim
 ):
-    """
-    Its worker may be writing the same staging: the next one is neither sent nor
-    claimed until it has stopped.
-    """
+    """Its worker may write the same staging: the next waits until it stopped."""
     assert [] == find_sendable(engine)
     assert claim_operation(engine, NEXT.id, worker="w") is None
 
     stop(engine, canceled)
 
     assert [NEXT.id] == find_sendable(engine)
-    assert claim_operation(engine, NEXT.id, worker="w") is not None
+    must_claim(engine, NEXT.id)
 
 
 def test_a_retry_waits_for_the_worker_that_was_canceled(
@@ -95,8 +93,7 @@ def test_a_retry_waits_for_the_worker_that_was_canceled(
     stop(engine, canceled)
 
     assert [HEAVY.id] == find_sendable(engine)
-    again = claim_operation(engine, HEAVY.id, worker="w")
-    assert again is not None
+    again = must_claim(engine, HEAVY.id)
     assert 2 == again.attempt
 
 
@@ -153,7 +150,7 @@ def test_a_worker_that_died_does_not_hold_it_for_ever(
         row.claim_token,
         row.lease_expires_at,
     )
-    assert claim_operation(engine, NEXT.id, worker="w") is not None
+    must_claim(engine, NEXT.id)
 
 
 def test_a_lease_that_holds_is_not_freed(engine: sa.Engine, canceled: Claim):
@@ -188,37 +185,18 @@ def test_a_worker_that_stops_lets_go(engine: sa.Engine, canceled: Claim):
 
 
 @dataclass
-class CancelingTasks:
+class CancelingTasks(FakeTaskSender):
     """A broker that cancels the operation that sends to it, and may retry it."""
 
-    engine: sa.Engine
-    retry: bool
-    breaks: bool
+    cancel: Callable[[], None] = lambda: None
+    breaks: bool = False
 
     def send(self, task: ForeignTask) -> ForeignTask:
         """Send nothing."""
-        do_cancel(self.engine)
-        if self.retry:
-            do_reopen(self.engine)
+        self.cancel()
         if self.breaks:
             raise RuntimeError("nobody expected this")
         return task
-
-    def receive(
-        self,
-        connection: str | None,
-        keep: Callable[[Sequence[TaskAnswer]], object],
-        *,
-        limit: int,
-    ) -> int:
-        """Give no answer."""
-        del connection, keep, limit
-        return 0
-
-    def fetch_failure(self, connection: str | None, task_id: str) -> str | None:
-        """Know of none."""
-        del connection, task_id
-        return None
 
 
 def run_canceled(
@@ -227,9 +205,14 @@ def run_canceled(
     """Run an operation that is canceled meanwhile; return its log lines."""
     add_revision(engine)
     record_all(engine, HEAVY)
-    ports = replace(
-        World(folder).make_context().ports, tasks=CancelingTasks(engine, retry, breaks)
-    )
+
+    def cancel_it() -> None:
+        do_cancel(engine)
+        if retry:
+            do_reopen(engine)
+
+    tasks = CancelingTasks(cancel=cancel_it, breaks=breaks)
+    ports = replace(World(folder).make_context().ports, tasks=tasks)
     minute = timedelta(minutes=1)
     heart = Heart(engine, lease=minute, every=minute)
     with capture_logs() as lines:

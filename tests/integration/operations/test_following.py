@@ -114,9 +114,7 @@ def find_followers(engine: sa.Engine) -> list[tuple[str, str]]:
 
 
 def test_success_starts_what_follows_at_once(first: sa.Engine):
-    """
-    It is recorded with what ended, under an id made from that, and can be sent.
-    """
+    """It is recorded with what ended, under an id made from that."""
     expected = follow(first)
 
     run(first)
@@ -224,10 +222,7 @@ def test_many_that_are_canceled_together_each_start_what_follows(first: sa.Engin
 
 
 def test_retry_that_ends_again_starts_nothing_twice(first: sa.Engine):
-    """
-    A run that failed, and succeeds when it is retried, is one run with one end of each
-    kind.
-    """
+    """One that failed, and succeeds when retried, has one end of each kind."""
     for on in ("success", "failure", "end"):
         follow(first, f"on-{on}", when={"on": on})
 
@@ -338,9 +333,7 @@ def test_bounds_hold(first: sa.Engine, bounds: dict[str, str], expected: int):
 
 
 def test_overlap_of_what_follows_is_its_own(first: sa.Engine):
-    """
-    By default each end starts a run; with skip, none while the one before is live.
-    """
+    """By default each end starts a run; with skip, none beside a live one."""
     follow(first, "each", when={"on": "end"})
     follow(first, "one", when={"on": "end"}, overlap="skip")
     more = make_operation(1, action_uid="first")

@@ -148,9 +148,7 @@ def test_period_has_what_was_due_in_it(seven: sa.Engine, wanted: dict[str, Any])
 
 
 def test_period_ends_where_sqlite_rounds(seven: sa.Engine):
-    """
-    It compares whole seconds to know what was recorded an hour later, and rounds up.
-    """
+    """Whole seconds tell it what was recorded an hour later; it rounds up."""
     due = ALL[3].occurrence + timedelta(microseconds=999_600)
     recorded_at = due + timedelta(hours=1, microseconds=200)
     edit(seven, ALL[3].id, occurrence=due, recorded_at=recorded_at)
@@ -227,13 +225,6 @@ def test_what_did_not_succeed_is_found_at_once(seven: sa.Engine, app: str | None
     bounds = Bounds(looked_at=5, looked_at_of_app=5, sorted_at_once=1)
 
     assert [[0]] == find_parts(seven, 5, bounds, states=missed, app=app)
-
-
-def test_latest_are_as_many_as_asked_for(seven: sa.Engine):
-    """However many parts that takes."""
-    rows = read_by(seven, fetch_latest, OperationFilter(), limit=4)
-
-    assert [6, 5, 4, 3] == [NUMBERS[row.id] for row in rows]
 
 
 def test_operation_of_another_app_is_unknown(seven: sa.Engine):

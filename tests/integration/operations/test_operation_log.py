@@ -14,7 +14,6 @@ from models.database.engine import reading, writing
 from models.database.tables import operation_log, operations
 from models.errors import NotFoundError, PostponedError, StepError
 from operations.cancel_and_retry import cancel_or_refuse
-from operations.claiming.claim import claim_operation
 from operations.claiming.heart import Heart, Worker
 from operations.operation_log import (
     FIRST_KEPT,
@@ -29,17 +28,18 @@ from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import reclaim_lost_workers
 from operations.running.attempt import Attempt
 from tests.database import fetch_rows, read_by, write_by
-from tests.scheduling import add_revision, edit, get_now, make_operation, record_all
+from tests.scheduling import (
+    add_revision,
+    edit,
+    get_now,
+    make_operation,
+    must_claim,
+    record_all,
+)
 from tests.unit.operations.fakes import World
 
 DAILY = make_operation()
 SECOND = timedelta(seconds=1)
-
-
-@pytest.fixture
-def ports(tmp_path: Path) -> Ports:
-    """Give a world that no step looks at."""
-    return World(tmp_path).make_context().ports
 
 
 @pytest.fixture
@@ -61,18 +61,15 @@ def run(engine: sa.Engine, ports: Ports, step: Step) -> None:
         return {}
 
     edit(engine, DAILY.id, send_at=get_now(engine) - SECOND)
-    claim = claim_operation(engine, DAILY.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, DAILY.id)
     Attempt(engine, claim, ports, steps={"run_task": act}).run()
 
 
 def read(engine: sa.Engine, *, after: int = 0, limit: int = 1_000) -> list[LogLine]:
-    """Return the log of DAILY."""
     return read_by(engine, fetch_log, DAILY.id, after=after, limit=limit)
 
 
 def read_texts(engine: sa.Engine, **which: int) -> list[str]:
-    """Return what was said in DAILY."""
     return [line.text for line in read(engine, **which)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import astuple
 from pathlib import Path
 
@@ -46,28 +47,24 @@ def _want(
     return MoveRequestModel.model_validate(given)
 
 
-def _publish(
-    engine: sa.Engine,
-    root: Path,
-    *kinds: str,
-    names: list[str] | None = None,
-    expected: dict[str, int] | None = None,
-) -> Moved:
-    wanted = _want(kinds, names, expected)
-    with writing(engine, author=Author("ann")) as connection:
-        return publish_now(connection, "app", wanted, workspace=root)
+def _moving(move: Callable[..., Moved]) -> Callable[..., Moved]:
+    """Return what moves these kinds of the app's data by *move*, as ann."""
+
+    def do(
+        engine: sa.Engine,
+        root: Path,
+        *kinds: str,
+        names: list[str] | None = None,
+        expected: dict[str, int] | None = None,
+    ) -> Moved:
+        wanted = _want(kinds, names, expected)
+        with writing(engine, author=Author("ann")) as connection:
+            return move(connection, "app", wanted, workspace=root)
+
+    return do
 
 
-def _roll_back(
-    engine: sa.Engine,
-    root: Path,
-    *kinds: str,
-    names: list[str] | None = None,
-    expected: dict[str, int] | None = None,
-) -> Moved:
-    wanted = _want(kinds, names, expected)
-    with writing(engine, author=Author("ann")) as connection:
-        return roll_back_now(connection, "app", wanted, workspace=root)
+_publish, _roll_back = _moving(publish_now), _moving(roll_back_now)
 
 
 def test_what_is_staged_becomes_live(engine: sa.Engine, tmp_path: Path):

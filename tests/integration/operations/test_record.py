@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import operations
 from models.database.transaction import Answer, AtOnce, departing
 from models.occurrence import make_missed_id
-from models.operation_state import OperationState, Overlap, Queue, Reason
+from models.operation_state import OperationState, Overlap, Reason
 from operations.cancel_and_retry import cancel, reopen
-from operations.list_operations import fetch_operations
-from operations.operation_filter import OperationFilter
 from operations.record import QUEUE_LIMIT, ask_record, record
 from operations.state import get_operation_state
-from tests.database import execute, read_by, write_by
+from tests.database import execute, race, write_by
 from tests.scheduling import (
     MONDAY,
     edit,
@@ -41,18 +38,6 @@ def test_recording_twice_is_recording_once(engine: sa.Engine):
 
     assert [second.id] == inserted
     assert before == get(engine, first.id)
-
-
-def test_final_operation_is_not_recorded_again(engine: sa.Engine):
-    """An occurrence that ran does not run again, whoever decides it."""
-    operation = make_operation()
-    record_all(engine, operation)
-    edit(engine, operation.id, state="succeeded")
-
-    inserted = record_all(engine, operation)
-
-    assert [] == inserted
-    assert "succeeded" == get(engine, operation.id).state
 
 
 def test_row_keeps_what_was_decided(engine: sa.Engine):
@@ -88,11 +73,6 @@ def test_what_will_not_run_is_finished_at_once(
     row = get(engine, made.id)
 
     assert row.recorded_at <= row.finished_at
-
-
-def test_recording_nothing_is_allowed(engine: sa.Engine):
-    """A tick that decided nothing costs no statement."""
-    assert [] == record_all(engine)
 
 
 @dataclass(frozen=True)
@@ -134,9 +114,7 @@ def test_recorded_are_counted(engine: sa.Engine):
 
 
 def test_skip_runs_the_latest_of_one_tick(engine: sa.Engine):
-    """
-    Three occurrences of one tick: two skipped, each under its own id, the last runs.
-    """
+    """Two of three are skipped, each under its own id; the last runs."""
     made = [make_operation(n, overlap=Overlap.SKIP) for n in range(3)]
     record_all(engine, *made)
 
@@ -212,13 +190,6 @@ def test_queue_holds_a_hundred(engine: sa.Engine):
     ]
 
 
-def test_allow_runs_all(engine: sa.Engine):
-    """``allow`` looks at nothing."""
-    record_all(engine, *(make_operation(n) for n in range(3)))
-
-    assert ["pending"] * 3 == [row.state for row in fetch_all(engine)]
-
-
 def test_missed_row_overlaps_nothing(engine: sa.Engine):
     """What is recorded as missed neither waits nor makes others wait."""
     missed = make_operation(
@@ -248,20 +219,10 @@ def test_what_is_recorded_already_does_not_skip_others(engine: sa.Engine):
 def test_twenty_recorders_insert_one_row(postgres_engine: sa.Engine):
     """Two schedulers that decide the same occurrence at once record it once."""
     made = make_operation()
-    inserted: list[object] = []
-    barrier = threading.Barrier(8)
 
-    def record_it() -> None:
-        barrier.wait()
-        inserted.extend(record_all(postgres_engine, made))
+    inserted = race(8, lambda _number: record_all(postgres_engine, made))
 
-    threads = [threading.Thread(target=record_it) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert [made.id] == inserted
+    assert [[]] * 7 + [[made.id]] == sorted(inserted)
 
 
 @pytest.mark.parametrize("state", list(OperationState))
@@ -318,40 +279,3 @@ def test_unknown_operations_are_none_of_ours(engine: sa.Engine):
         assert not reopen(connection, unknown)
         assert get_operation_state(connection, unknown) is None
         assert get_operation_state(connection, "no uuid") is None
-
-
-def test_state_is_read_by_id_or_text(engine: sa.Engine):
-    """The Celery task id, as text or UUID, is the key."""
-    made = make_operation()
-    record_all(engine, made)
-    with reading(engine) as connection:
-        states = [
-            get_operation_state(connection, key) for key in (made.id, str(made.id))
-        ]
-
-    assert [OperationState.PENDING] * 2 == states
-
-
-def test_list_is_filtered(engine: sa.Engine):
-    """``since`` is inclusive, ``until`` exclusive, the latest first."""
-    record_all(engine, *(make_operation(n) for n in range(5)))
-    record_all(engine, make_operation(9, app="other", action_uid="weekly"))
-    numbers = {make_operation(n).id: n for n in range(5)}
-
-    def fetch(**wanted: object) -> list[int]:
-        rows = read_by(engine, fetch_operations, OperationFilter(**wanted)).entries  # type: ignore[arg-type]
-        return [numbers.get(row.id, 9) for row in rows]
-
-    one, three = make_operation(1).occurrence, make_operation(3).occurrence
-    assert [2, 1] == fetch(since=one, until=three)
-    assert [9] == fetch(app="other")
-    assert [9] == fetch(action_uid="weekly")
-    assert [] == fetch(states=frozenset({OperationState.FAILED}))
-
-
-def test_queue_of_a_row_is_one_of_ours(engine: sa.Engine):
-    """Queues and overlaps come back as the words of the enums."""
-    for number, queue in enumerate(Queue):
-        record_all(engine, make_operation(number, queue=queue))
-
-    assert [queue.value for queue in Queue] == [row.queue for row in fetch_all(engine)]

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import pytest
 import sqlalchemy as sa
 
 from actions.posting.post import delete_action
@@ -41,11 +39,12 @@ from tests.scheduling import (
     get,
     get_now,
     make_operation,
+    must_claim,
     record_all,
     say_why,
 )
 from tests.servers import wait_until
-from tests.unit.operations.fakes import FakeTaskSender, World
+from tests.unit.operations.fakes import FakeTaskSender
 
 MINUTE = timedelta(minutes=1)
 TASK = {"name": "shop.report", "queue": "reports", "wait": True, "within": "PT10M"}
@@ -65,12 +64,6 @@ class QuickSender(FakeTaskSender):
         assert sent.token is not None
         self.answer(sent.token)
         return sent
-
-
-@pytest.fixture
-def ports(tmp_path: Path) -> Ports:
-    """Give a world with a sender that keeps what it is sent."""
-    return World(tmp_path).make_context().ports
 
 
 def prepare(engine: sa.Engine) -> None:
@@ -93,13 +86,11 @@ def get_token(engine: sa.Engine, attempt: int = 1) -> str:
 def answer(
     engine: sa.Engine, attempt: int = 1, *, succeeded: bool = True, returned: object = 7
 ) -> bool:
-    """Let the task end."""
     told = TaskAnswer(get_token(engine, attempt), succeeded, returned)  # type: ignore[arg-type]
     return record_answers(engine, [told]) == 1
 
 
 def fetch_result(engine: sa.Engine, operation_id: UUID = DAILY.id) -> dict[str, Any]:
-    """Return the result of the only step."""
     (step,) = read_by(engine, fetch_steps, [operation_id])[operation_id]
     result: dict[str, Any] = step.result
     return result
@@ -113,7 +104,6 @@ def end_what_is_overdue(engine: sa.Engine, why: str | None = None) -> int:
 
 
 def get_sendable(engine: sa.Engine) -> list[UUID]:
-    """Return what would be sent now."""
     return [each.id for each in read_by(engine, fetch_sendable, limit=10)]
 
 
@@ -209,8 +199,7 @@ def test_answer_that_comes_before_the_worker_lets_go_ends_it(
 def test_answer_to_what_a_worker_gave_back_ends_it(engine: sa.Engine):
     """It was sent, though nobody had written that down."""
     prepare(engine)
-    claim = claim_operation(engine, DAILY.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, DAILY.id)
     give_back(engine, claim)
 
     assert answer(engine)
@@ -245,8 +234,7 @@ def test_answers_that_come_together_are_recorded_together(
     prepare(engine)
     record_all(engine, NEXT)
     run(engine, ports)
-    claim = claim_operation(engine, NEXT.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, NEXT.id)
     Attempt(engine, claim, ports).run()
     first, second = (each.token for each in ports.tasks.sent)  # type: ignore[attr-defined]
     told = [
@@ -334,8 +322,7 @@ def test_answer_to_an_operation_that_is_locked_waits_for_it_alone(
     prepare(engine)
     record_all(engine, NEXT)
     run(engine, ports)
-    claim = claim_operation(engine, NEXT.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, NEXT.id)
     Attempt(engine, claim, ports).run()
     told = [TaskAnswer(each.token, succeeded=True) for each in ports.tasks.sent]  # type: ignore[attr-defined]
     answered = sa.select(sa.func.count()).where(operations.c.state == "succeeded")

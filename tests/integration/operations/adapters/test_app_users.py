@@ -58,9 +58,7 @@ def test_users_have_the_groups_of_their_app(directory: RealDirectory):
 def test_app_has_what_it_writes_on_its_mails(
     engine: sa.Engine, directory: RealDirectory
 ):
-    """
-    An app that names no zone has that of the installation; an unknown one is None.
-    """
+    """One that names no zone has that of the installation; an unknown one is None."""
     mail = {"from_name": "S", "reply_to": "r@x.org", "locale": "fr"}
     execute(engine, sa.update(small_apps).values(mail=mail))
 

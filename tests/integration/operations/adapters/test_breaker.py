@@ -66,14 +66,6 @@ def server(engine: sa.Engine) -> Server:
     return Server(engine)
 
 
-def test_server_that_serves_leaves_no_trace(server: Server):
-    """Nothing is written down of it."""
-    sending = server.send()
-
-    assert Fate.SENT is sending.outcome
-    assert server.row is None
-
-
 def test_others_wait_without_trying(server: Server):
     """They are told since when and until when, and nothing reaches the server."""
     first = server.send(DOWN)
@@ -174,9 +166,7 @@ def run_once(engine: sa.Engine, ports: Ports, operation_id: UUID) -> OperationSt
 def test_operations_outlast_a_server_that_hangs(
     engine: sa.Engine, tmp_path: Path, smtp_server: MailServer
 ):
-    """
-    More often than there are attempts they wait, with the reason; then the mail goes.
-    """
+    """They wait more often than there are attempts, with the reason; then it goes."""
     steps = {"send_email": {"template": "hello"}}
     add_revision(engine, operations=steps, recipients={"users": ["ann"]})
     operation = make_operation()

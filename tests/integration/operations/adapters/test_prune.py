@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Any, cast
 from uuid import uuid4
 
 import pytest
@@ -23,6 +23,7 @@ from models.database.tables import (
 )
 from operations.adapters.prune import DatabasePrune
 from operations.ports import Prunable
+from tests.database import execute, fetch_rows
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 APP = "../Demo"
@@ -31,9 +32,13 @@ APP = "../Demo"
 @pytest.fixture
 def engine(engine: sa.Engine) -> sa.Engine:
     """Give a database with one small app."""
-    with engine.begin() as connection:
-        connection.execute(small_apps.insert().values(uid=APP, name="Demo"))
+    execute(engine, small_apps.insert().values(uid=APP, name="Demo"))
     return engine
+
+
+def fetch_left(engine: sa.Engine, column: sa.Column[Any]) -> set[Any]:
+    """Return what is left in a column."""
+    return set(fetch_rows(engine, sa.select(column)).scalars())
 
 
 def make_operation(
@@ -77,10 +82,7 @@ def make_action(uid: str, **changes: object) -> dict[str, object]:
 
 
 def test_operations_go_unless_their_occurrence_could_come_again(engine: sa.Engine):
-    """
-    Old final rows go; live ones, young ones, and those the next tick would look at
-    again stay.
-    """
+    """Old final rows; not live or young ones, or what the next tick looks at."""
     day = timedelta(days=1)
     old, young, before = NOW - 60 * day, NOW - day, NOW - 30 * day
     kept = [
@@ -110,8 +112,7 @@ def test_operations_go_unless_their_occurrence_could_come_again(engine: sa.Engin
 
     counts = [prune("operations", before=before, limit=3) for _ in range(3)]
 
-    with engine.connect() as connection:
-        left = set(connection.execute(sa.select(operations.c.id)).scalars())
+    left = fetch_left(engine, operations.c.id)
     assert [3, 2, 0] == counts
     assert {each["id"] for each in kept} == left
 
@@ -149,8 +150,7 @@ def test_what_is_due_more_often_than_each_minute_goes_sooner(engine: sa.Engine):
         prune("operations_below_minute", before=before, limit=9) for _ in range(2)
     ]
 
-    with engine.connect() as connection:
-        left = set(connection.execute(sa.select(operations.c.id)).scalars())
+    left = fetch_left(engine, operations.c.id)
     assert [1, 0] == counts
     assert {each["id"] for each in kept} == left
 
@@ -182,8 +182,7 @@ def test_events_go_unless_an_action_waits_for_them(engine: sa.Engine):
 
     count = DatabasePrune(engine).prune("events", before=NOW - 30 * day, limit=10)
 
-    with engine.connect() as connection:
-        left = set(connection.execute(sa.select(events.c.user_id)).scalars())
+    left = fetch_left(engine, events.c.user_id)
     assert 2 == count
     assert {"seen", "created-young"} == left
 
@@ -191,20 +190,19 @@ def test_events_go_unless_an_action_waits_for_them(engine: sa.Engine):
 def test_dead_leases_go_and_the_fence_stays(engine: sa.Engine):
     """The scheduler's own lease is never removed: its fence must not start again."""
     day = timedelta(days=1)
-    with engine.begin() as connection:
-        connection.execute(
-            leases.insert(),
-            [
-                {"name": "scheduler", "expires_at": NOW - day, "fence": 7},
-                {"name": "dead", "expires_at": NOW - day, "fence": 1},
-                {"name": "live", "expires_at": NOW + day, "fence": 1},
-            ],
-        )
+    execute(
+        engine,
+        leases.insert(),
+        [
+            {"name": "scheduler", "expires_at": NOW - day, "fence": 7},
+            {"name": "dead", "expires_at": NOW - day, "fence": 1},
+            {"name": "live", "expires_at": NOW + day, "fence": 1},
+        ],
+    )
 
     count = DatabasePrune(engine).prune_leases(before=NOW)
 
-    with engine.connect() as connection:
-        left = set(connection.execute(sa.select(leases.c.name)).scalars())
+    left = fetch_left(engine, leases.c.name)
     assert (1, {"scheduler", "live"}) == (count, left)
 
 
@@ -244,52 +242,50 @@ def test_answers_go_when_nobody_asks_for_them_again(engine: sa.Engine):
     """The oldest first, in batches."""
     hour = timedelta(hours=1)
     ages = {"a": 48, "b": 30, "c": 25, "d": 23, "e": 0}
-    with engine.begin() as connection:
-        connection.execute(
-            idempotency_keys.insert(),
-            [
-                {
-                    "caller": "key x",
-                    "key": key,
-                    "request": "digest",
-                    "created_at": NOW - age * hour,
-                }
-                for key, age in ages.items()
-            ],
-        )
+    execute(
+        engine,
+        idempotency_keys.insert(),
+        [
+            {
+                "caller": "key x",
+                "key": key,
+                "request": "digest",
+                "created_at": NOW - age * hour,
+            }
+            for key, age in ages.items()
+        ],
+    )
     prune = DatabasePrune(engine).prune
 
     counts = [prune("answers", before=NOW - 24 * hour, limit=2) for _ in range(3)]
 
-    with engine.connect() as connection:
-        left = set(connection.execute(sa.select(idempotency_keys.c.key)).scalars())
+    left = fetch_left(engine, idempotency_keys.c.key)
     assert ([2, 1, 0], {"d", "e"}) == (counts, left)
 
 
 def test_sign_ins_go_when_they_have_expired(engine: sa.Engine):
     """Links and sessions alike, used or not."""
     minute = timedelta(minutes=1)
-    with engine.begin() as connection:
-        connection.execute(
-            sign_ins.insert(),
-            [
-                {
-                    "digest": f"{kind} {age}",
-                    "kind": kind,
-                    "role": "viewer",
-                    "created_at": NOW - 60 * minute,
-                    "expires_at": NOW - age * minute,
-                }
-                for kind in ("link", "session")
-                for age in (2, 1, -1)
-            ],
-        )
+    execute(
+        engine,
+        sign_ins.insert(),
+        [
+            {
+                "digest": f"{kind} {age}",
+                "kind": kind,
+                "role": "viewer",
+                "created_at": NOW - 60 * minute,
+                "expires_at": NOW - age * minute,
+            }
+            for kind in ("link", "session")
+            for age in (2, 1, -1)
+        ],
+    )
     prune = DatabasePrune(engine).prune
 
     counts = [prune("sign_ins", before=NOW, limit=3) for _ in range(3)]
 
-    with engine.connect() as connection:
-        left = set(connection.execute(sa.select(sign_ins.c.digest)).scalars())
+    left = fetch_left(engine, sign_ins.c.digest)
     assert ([3, 1, 0], {"link -1", "session -1"}) == (counts, left)
 
 
@@ -327,6 +323,5 @@ def test_requests_go_when_they_ended_long_ago(engine: sa.Engine, table: sa.Table
     kind = cast("Prunable", table.name)
     counts = [prune(kind, before=NOW - day, limit=1) for _ in range(3)]
 
-    with engine.connect() as connection:
-        left = set(connection.execute(sa.select(table.c.id)).scalars())
+    left = fetch_left(engine, table.c.id)
     assert ([1, 1, 0], {ids["new"], ids["open"]}) == (counts, left)

@@ -16,15 +16,12 @@ import pytest
 from models.errors import StepError
 from operations.adapters.renderer import ChildRenderer
 from operations.mail.message import Template
-from operations.mail.template import MEMORY_BYTES
 
 VALUES = {"user": {"name": "Ann"}, "now": datetime(2026, 11, 23, tzinfo=UTC)}
-GIGABYTES = 1 << 30
 
 
 @pytest.fixture
 def renderer() -> Iterator[ChildRenderer]:
-    """Give a renderer whose processes end with the test."""
     renderer = ChildRenderer()
     yield renderer
     renderer.close()
@@ -181,8 +178,3 @@ def test_process_knows_none_of_our_secrets(
     (child,) = find_children()
 
     assert b"hush" not in Path(f"/proc/{child.pid}/environ").read_bytes()
-
-
-def test_bound_of_memory_is_far_beyond_a_mail():
-    """The bound never troubles a real template."""
-    assert MEMORY_BYTES < GIGABYTES

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -31,7 +30,7 @@ from operations.claiming.claimed import Claim
 from operations.list_operations import fetch_steps
 from operations.rescue import give_back_all
 from operations.sending.order import Message, fetch_sendable, mark_sent
-from tests.database import read_by, write_by
+from tests.database import race, read_by, write_by
 from tests.scheduling import (
     REFRESH,
     add_revision,
@@ -40,6 +39,7 @@ from tests.scheduling import (
     get,
     get_now,
     make_operation,
+    must_claim,
     post,
     record_all,
 )
@@ -66,6 +66,12 @@ def must_take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim:
     claim = take(engine, operation_id)
     assert claim is not None
     return claim
+
+
+def race_to_take(engine: sa.Engine, ids: Sequence[UUID]) -> list[Claim]:
+    """Take these in many threads at once; return the claims won."""
+    won = race(len(ids), lambda number: take(engine, ids[number]))
+    return [claim for claim in won if claim is not None]
 
 
 def expire(engine: sa.Engine, operation_id: UUID = DAILY.id) -> None:
@@ -123,9 +129,7 @@ def test_claim_says_what_to_do(recorded: sa.Engine):
 def test_claim_wins_what_may_run_now(
     recorded: sa.Engine, row: dict[str, object], *, wins: bool
 ):
-    """
-    What waits and is due, or whose worker is lost, with attempts left: nothing else.
-    """
+    """What waits and is due, or whose worker is lost, with attempts left."""
     now = get_now(recorded)
     values = {
         name: now + value if isinstance(value, timedelta) else value
@@ -152,7 +156,7 @@ def test_one_of_twenty_claimers_wins(postgres_engine: sa.Engine):
     """Copies of a message that arrive together start one attempt."""
     add_revision(postgres_engine)
     record_all(postgres_engine, DAILY)
-    won = race(20, lambda _n: take(postgres_engine))
+    won = race_to_take(postgres_engine, [DAILY.id] * 20)
 
     assert [1] == [claim.attempt for claim in won]
     assert 1 == get(postgres_engine, DAILY.id).attempt
@@ -165,54 +169,26 @@ def test_one_of_twenty_takes_over_a_lost_worker(postgres_engine: sa.Engine):
     must_take(postgres_engine)
     expire(postgres_engine)
 
-    won = race(20, lambda _n: take(postgres_engine))
+    won = race_to_take(postgres_engine, [DAILY.id] * 20)
 
     assert [2] == [claim.attempt for claim in won]
 
 
 def test_one_heavy_operation_of_an_app_runs(postgres_engine: sa.Engine):
-    """
-    Of many claims at once on heavy operations of one app one wins; other apps go on.
-    """
+    """Of many claims at once on those of one app one wins; other apps go on."""
     add_revision(postgres_engine, operations=REFRESH)
     mine = [make_operation(n, queue=Queue.HEAVY) for n in range(8)]
     other = make_operation(9, queue=Queue.HEAVY, app="other")
     record_all(postgres_engine, *mine, other)
     must_take(postgres_engine, other.id)
 
-    won = race(8, lambda n: take(postgres_engine, mine[n].id))
+    won = race_to_take(postgres_engine, [each.id for each in mine])
 
     assert 1 == len(won)
 
 
-def race(count: int, attempt: Callable[[int], Claim | None]) -> list[Claim]:
-    """Run *attempt* in many threads at once; return the claims won."""
-    barrier = threading.Barrier(count)
-    won: list[Claim] = []
-    errors: list[BaseException] = []
-
-    def run(number: int) -> None:
-        try:
-            barrier.wait()
-            claim = attempt(number)
-            if claim is not None:
-                won.append(claim)
-        except BaseException as error:  # noqa: BLE001 - told by the thread that asks
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert [] == errors
-    return won
-
-
 def test_heavy_operation_waits_for_the_running_one(engine: sa.Engine):
-    """
-    The message is dropped, and the operation goes back to be sent when it can run.
-    """
+    """The message is dropped; the operation is sent again when it can run."""
     add_revision(engine, operations=REFRESH)
     first, second = (make_operation(n, queue=Queue.HEAVY) for n in (1, 2))
     quick = make_operation(3)
@@ -327,14 +303,12 @@ def test_what_is_tried_again_goes_before_what_was_recorded_later(engine: sa.Engi
 
 
 def test_one_of_a_line_runs(postgres_engine: sa.Engine):
-    """
-    Of many claims at once the first of the line wins, or nobody; its turn comes again.
-    """
+    """Of many claims at once the first of the line wins, or nobody, for now."""
     add_revision(postgres_engine)
     line = [make_operation(n, **IN_LINE) for n in range(8)]
     record_all(postgres_engine, *line)
 
-    won = race(8, lambda n: take(postgres_engine, line[n].id))
+    won = race_to_take(postgres_engine, [each.id for each in line])
 
     assert [line[0].id] == [claim.operation_id for claim in won]
 
@@ -405,9 +379,7 @@ def fetch_states(engine: sa.Engine) -> list[tuple[str, str, int, bool]]:
 
 
 def test_first_claim_starts_the_first_step(engine: sa.Engine):
-    """
-    The steps are there with the claim, in their order, whatever that of the document.
-    """
+    """The steps are there with the claim, in their order, not the document's."""
     steps = {"run_task": {"name": "t"}, "publish": {"data": True}, "refresh": True}
     add_revision(engine, operations=steps)
     record_all(engine, DAILY)
@@ -422,9 +394,7 @@ def test_first_claim_starts_the_first_step(engine: sa.Engine):
 
 @pytest.mark.parametrize("why", ["deleted", "inactive", "later attempt", "absence"])
 def test_claim_that_must_look_first_begins_nothing_itself(engine: sa.Engine, why: str):
-    """
-    What may not run, was begun before, or depends on a user is left to the worker.
-    """
+    """What may not run, was begun before, or depends on a user: the worker looks."""
     seen = {"after": "instance.user.last_seen", "delay": "PT1H"}
     changes: dict[str, Any] = {"when": seen} if why == "absence" else {}
     add_revision(engine, **changes)
@@ -443,9 +413,7 @@ def test_claim_that_must_look_first_begins_nothing_itself(engine: sa.Engine, why
 
 
 def test_steps_of_a_claim_that_was_given_back_stay(engine: sa.Engine):
-    """
-    The attempt counts as none, so the next is a first one too: it begins no step again.
-    """
+    """The attempt counts as none, so the next is a first one: it begins no step."""
     add_revision(engine)
     record_all(engine, DAILY)
     before = must_take(engine)
@@ -502,8 +470,7 @@ def test_nothing_is_written_without_the_token(recorded: sa.Engine, name: str, ho
 def test_guard_extends_the_lease_by_as_much_as_was_claimed(recorded: sa.Engine):
     """A lease from the settings stays what it is, whoever renews it."""
     lease = timedelta(minutes=10)
-    claim = claim_operation(recorded, DAILY.id, worker="w", lease=lease)
-    assert claim is not None
+    claim = must_claim(recorded, DAILY.id, lease=lease)
     expire(recorded)
 
     now = write_by(recorded, guard, claim)

@@ -1,4 +1,4 @@
-"""Who works: rows that processes renew, and take away."""
+"""Who works, by rows that processes renew and take away; and who is to rest."""
 
 from __future__ import annotations
 
@@ -7,28 +7,35 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
 
 from celery_app.signs_of_life import connect_briefly
-from models.database.engine import make_engine, measure_skew, writing
+from models.database.engine import Author, make_engine, measure_skew, reading, writing
 from models.database.tables import ALIVE_FOR
+from models.errors import ConflictError, NotFoundError
+from models.paging import Page
+from operations.fleet.draining import drain_worker, find_worker, resume_worker
 from operations.fleet.presence import Presence
 from operations.fleet.processes import (
     KEPT_FOR,
     ProcessRole,
     Seen,
     describe_settings,
+    fetch_installation,
     fetch_processes,
     record_end,
     record_sign,
 )
+from overview.changes import ChangeFilter, fetch_changes
 from settings import Settings, read_settings
 from tests.database import read_by, write_by
 from tests.presence import give_sign, make_worker
 
 SECOND = timedelta(seconds=1)
+WORKER = make_worker("host", name="quick@host", queues=("quick",))
 
 
 def fetch(engine: sa.Engine) -> list[Seen]:
@@ -135,9 +142,7 @@ def test_secrets_are_told_as_digests():
 
 
 def test_parameters_of_an_address_are_told_as_digests():
-    """
-    They may hold a password; of a socket, they name the database, which must agree.
-    """
+    """They may hold a password; of a socket, they name the database."""
     told = [
         describe_settings(
             make_settings(
@@ -166,9 +171,7 @@ def test_each_role_is_asked_only_for_what_it_uses():
 
 
 def test_database_that_is_away_ends_nobody():
-    """
-    The next call is left out, for this one was waited for; then it is tried again.
-    """
+    """The next call is left out, for this one was waited for; then it tries again."""
     away = make_settings(DATABASE_URL="postgresql://x@127.0.0.1:1/x")
     tried: list[int] = []
 
@@ -207,3 +210,90 @@ def test_sign_leaves_no_connection_behind(sqlite_url: str):
     pool = opened[0].pool
     assert isinstance(pool, sa.QueuePool)
     assert 0 == pool.checkedin() + pool.checkedout()
+
+
+def drain(engine: sa.Engine, worker_id: UUID = WORKER.id) -> bool:
+    with writing(engine, author=Author("ada", None, None)) as connection:
+        return drain_worker(connection, worker_id, by="ada", note="new kernel")
+
+
+def test_the_worker_is_told_when_it_renews_its_row(engine: sa.Engine):
+    """Until it is resumed; its own sign of life does not end it."""
+    give_sign(engine, WORKER)
+    drain(engine)
+    with writing(engine) as connection:
+        asked = [record_sign(connection, WORKER) for _ in range(2)]
+        (seen,) = fetch_processes(connection)
+    with writing(engine) as connection:
+        resumed = resume_worker(connection, WORKER.id, note=None)
+        then = record_sign(connection, WORKER)
+
+    assert [True, True] == asked
+    assert ("ada", True) == (seen.drain_asked_by, seen.drain_asked_at is not None)
+    assert (True, False) == (resumed, then)
+
+
+def test_it_is_recorded_once(engine: sa.Engine):
+    """To ask again changes nothing."""
+    give_sign(engine, WORKER)
+    first, second = drain(engine), drain(engine)
+    with writing(engine, author=Author("bob", None, None)) as connection:
+        resume_worker(connection, WORKER.id, note="back")
+    again = write_by(engine, resume_worker, WORKER.id, note=None)
+
+    found = read_by(
+        engine, fetch_changes, ChangeFilter(kind="worker"), Page(10)
+    ).entries
+    assert (True, False, False) == (first, second, again)
+    assert [
+        ("bob", "resumed", "quick@host", "back"),
+        ("ada", "drained", "quick@host", "new kernel"),
+    ] == [(each.by, each.change, each.subject, each.note) for each in found]
+    assert {"id": str(WORKER.id), "queues": ["quick"]} == found[1].after
+
+
+def test_a_new_start_takes_work(engine: sa.Engine):
+    """The wish is that of one start of the worker: its id is another afterwards."""
+    give_sign(engine, WORKER)
+    drain(engine)
+    anew = make_worker("host", name="quick@host")
+    assert not write_by(engine, record_sign, anew)
+
+
+def test_who_is_gone_cannot_be_drained(engine: sa.Engine):
+    """Nor a scheduler, nor nobody."""
+    give_sign(engine, WORKER, age=ALIVE_FOR * 2)
+    leader = make_worker("leader", role=ProcessRole.SCHEDULER)
+    give_sign(engine, leader)
+
+    with pytest.raises(ConflictError, match=r"quick@host has given no sign of life"):
+        drain(engine)
+    for unknown in (leader.id, UUID(int=0)):
+        with pytest.raises(NotFoundError):
+            drain(engine, unknown)
+
+
+def test_a_worker_is_found_by_its_name(engine: sa.Engine):
+    """The living one; two of one name are told apart by nobody."""
+    give_sign(engine, make_worker("gone", name="quick@host"), age=ALIVE_FOR * 2)
+    give_sign(engine, WORKER)
+    with reading(engine) as connection:
+        found = find_worker(connection, "quick@host")
+        with pytest.raises(NotFoundError, match="minutehand workers list"):
+            find_worker(connection, "quick@elsewhere")
+    give_sign(engine, make_worker("host", name="quick@host"))
+    with (
+        reading(engine) as connection,
+        pytest.raises(ConflictError, match="2 workers are called 'quick@host'"),
+    ):
+        find_worker(connection, "quick@host")
+
+    assert WORKER.id == found
+
+
+def test_migration_makes_one_id_of_the_installation(engine: sa.Engine):
+    """It is what messages carry, as text."""
+    found = read_by(engine, fetch_installation)
+
+    assert found is not None
+    assert str(UUID(found)) == found

@@ -10,13 +10,12 @@ import sqlalchemy as sa
 from models.database.tables import deliveries, mail_contents, operations
 from models.errors import NotFoundError
 from operations.adapters.prune import DatabasePrune
-from operations.claiming.claim import claim_operation
 from operations.mail.delivery_marks import LARGEST, DeliveryMarks
 from operations.mail.list_mails import KeptContent, ReadMail, fetch_mail
 from operations.mail.message import Mail, compute_message_id
 from tests.database import execute, fetch_rows, read_by
 from tests.integration.test_budget import counting
-from tests.scheduling import add_revision, at, make_operation, record_all
+from tests.scheduling import add_revision, at, make_operation, must_claim, record_all
 
 DAILY = make_operation()
 STEP = "send_email"
@@ -37,18 +36,15 @@ def claim(engine: sa.Engine, *, keeps_content: bool = True) -> DeliveryMarks:
     """Record an operation and claim it."""
     add_revision(engine)
     record_all(engine, DAILY)
-    claimed = claim_operation(engine, DAILY.id, worker="w")
-    assert claimed is not None
+    claimed = must_claim(engine, DAILY.id)
     return DeliveryMarks(engine, claimed, STEP, keeps_content=keeps_content)
 
 
 def read(engine: sa.Engine, recipient: str, app: str | None = None) -> ReadMail:
-    """Read a mail back."""
     return read_by(engine, fetch_mail, DAILY.id, STEP, recipient, app=app)
 
 
 def count_contents(engine: sa.Engine) -> int:
-    """Return how many contents there are."""
     query = sa.select(sa.func.count()).select_from(mail_contents)
     return fetch_rows(engine, query).scalar_one()
 

@@ -22,7 +22,6 @@ from models.errors import ConflictError, NotFoundError
 from models.operation_state import DeliveryState, OperationState, Overlap
 from models.paging import Page
 from operations.cancel_and_retry import cancel, reopen
-from operations.claiming.claim import claim_operation
 from operations.mail.list_mails import MailFilter, count_mails, fetch_mails
 from operations.mail.message import Fate, Sending, Template
 from operations.mail.resolve_mails import confirm_mails, resend_mails, resolve_mails
@@ -30,7 +29,14 @@ from operations.ports import Ports
 from operations.recipients import User
 from operations.running.attempt import Attempt
 from tests.database import fetch_rows, read_by, write_by
-from tests.scheduling import add_revision, edit, get, make_operation, record_all
+from tests.scheduling import (
+    add_revision,
+    edit,
+    get,
+    make_operation,
+    must_claim,
+    record_all,
+)
 from tests.unit.operations.fakes import FakeDirectory, FakeMailer, World
 
 DAILY = make_operation()
@@ -83,8 +89,7 @@ def _mailed(engine: sa.Engine, ports: Ports) -> None:
 
 def work(engine: sa.Engine, ports: Ports) -> None:
     """Be a worker that takes the operation."""
-    claim = claim_operation(engine, DAILY.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, DAILY.id)
     Attempt(engine, claim, ports).run()
 
 
@@ -179,9 +184,7 @@ def test_resent_mails_go_to_these_alone(
 def test_failed_mails_can_be_sent_again(
     engine: sa.Engine, ports: Ports, mailer: FakeMailer
 ):
-    """
-    If that is asked for: those that are uncertain, and those that were sent, are not.
-    """
+    """If that is asked for: not those that are uncertain, or were sent."""
     mailer.mails.clear()
 
     assert 1 == call(engine, resend_mails, state=DeliveryState.FAILED)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -13,7 +12,7 @@ from models.back_off import LOSS_DELAY, RETRY_DELAY
 from models.database.engine import make_engine
 from models.errors import PlatformError, StepError, UnreachableError
 from operations.cancel_and_retry import reopen
-from operations.claiming.claim import claim_operation, postpone
+from operations.claiming.claim import postpone
 from operations.list_operations import fetch_steps
 from operations.operation_log import LONGEST_ERROR, fetch_log
 from operations.ports import Ports, StepContext, StepResult
@@ -28,18 +27,12 @@ from tests.scheduling import (
     get,
     get_now,
     make_operation,
+    must_claim,
     record_all,
 )
-from tests.unit.operations.fakes import World
 
 SECOND = timedelta(seconds=1)
 DAILY = make_operation()
-
-
-@pytest.fixture
-def ports(tmp_path: Path) -> Ports:
-    """Give a world that no step looks at."""
-    return World(tmp_path).make_context().ports
 
 
 def fail(_context: StepContext, _arguments: object) -> StepResult:
@@ -49,14 +42,13 @@ def fail(_context: StepContext, _arguments: object) -> StepResult:
 
 def end_by_failure(engine: sa.Engine, ports: Ports) -> None:
     """Make an attempt whose step fails."""
-    claim = claim_operation(engine, DAILY.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, DAILY.id)
     Attempt(engine, claim, ports, steps={"run_task": fail}).run()
 
 
 def end_by_loss(engine: sa.Engine, _ports: Ports) -> None:
     """Make an attempt whose worker dies."""
-    assert claim_operation(engine, DAILY.id, worker="w") is not None
+    must_claim(engine, DAILY.id)
     edit(engine, DAILY.id, lease_expires_at=get_now(engine) - SECOND)
     write_by(engine, reclaim_lost_workers)
 
@@ -110,8 +102,6 @@ def test_an_action_says_how_often_and_after_what(
 
 
 def make_step(error: Exception | None) -> Callable[[StepContext, object], StepResult]:
-    """Return a step that raises *error*, if there is one."""
-
     def run(_context: StepContext, _arguments: object) -> StepResult:
         if error is not None:
             raise error
@@ -123,8 +113,7 @@ def make_step(error: Exception | None) -> Callable[[StepContext, object], StepRe
 def attempt(engine: sa.Engine, ports: Ports, error: Exception | None) -> str | None:
     """Make an attempt whose step meets *error*; return the state it leaves."""
     edit(engine, DAILY.id, send_at=get_now(engine) - SECOND)
-    claim = claim_operation(engine, DAILY.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, DAILY.id)
     return Attempt(engine, claim, ports, steps={"run_task": make_step(error)}).run()
 
 
@@ -138,9 +127,7 @@ def attempt(engine: sa.Engine, ports: Ports, error: Exception | None) -> str | N
 def test_trouble_of_the_platform_counts_as_no_attempt(
     engine: sa.Engine, ports: Ports, error: Exception
 ):
-    """
-    It waits twice as long each time, up to a limit, and says for what; then it runs.
-    """
+    """It waits twice as long each time, up to a limit, and says for what."""
     add_revision(engine)
     record_all(engine, DAILY)
     pauses = []
@@ -185,9 +172,7 @@ def test_trouble_of_the_platform_leaves_the_attempts_of_a_step(
 def test_database_that_restarts_meanwhile_costs_no_second_run(
     postgres_engine: sa.Engine, postgres_url: str, ports: Ports
 ):
-    """
-    The session that is kept ends with it; the end of a step is written by another.
-    """
+    """The session that is kept ends with it; another writes the step's end."""
     add_revision(postgres_engine)
     record_all(postgres_engine, DAILY)
     ran = []
@@ -200,8 +185,7 @@ def test_database_that_restarts_meanwhile_costs_no_second_run(
         other.dispose()
         return {}
 
-    claim = claim_operation(postgres_engine, DAILY.id, worker="w")
-    assert claim is not None
+    claim = must_claim(postgres_engine, DAILY.id)
     done = Attempt(postgres_engine, claim, ports, steps={"run_task": restart})
 
     assert "succeeded" == done.run()
@@ -230,8 +214,7 @@ def talk_and_lose_a_commit(
         sa.event.listen(engine, "commit", lose, once=True)
         return {}
 
-    claim = claim_operation(engine, DAILY.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, DAILY.id)
     done = Attempt(engine, claim, ports, steps={"refresh": talk, "publish": talk})
 
     assert "succeeded" == done.run()
@@ -252,8 +235,7 @@ def test_what_was_put_back_is_no_longer_ours(engine: sa.Engine):
     """A worker that was overtaken postpones nothing."""
     add_revision(engine)
     record_all(engine, DAILY)
-    claim = claim_operation(engine, DAILY.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, DAILY.id)
 
     def put_back() -> bool:
         return write_by(
@@ -273,8 +255,7 @@ def test_step_starts_when_the_former_has_finished(engine: sa.Engine, ports: Port
     """Not a moment before, though one transaction ends the one and starts the other."""
     add_revision(engine, operations={"refresh": True, "publish": True})
     record_all(engine, DAILY)
-    claim = claim_operation(engine, DAILY.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, DAILY.id)
     steps = dict.fromkeys(("refresh", "publish"), succeed)
 
     Attempt(engine, claim, ports, steps=steps).run()
@@ -284,9 +265,7 @@ def test_step_starts_when_the_former_has_finished(engine: sa.Engine, ports: Port
 
 
 def test_attempts_that_did_not_succeed_are_kept(engine: sa.Engine, ports: Ports):
-    """
-    The step knows only the last one; those before tell when, where and why they ended.
-    """
+    """The step knows only the last; those before tell when, where and why."""
     add_revision(engine)
     record_all(engine, DAILY)
     full = PlatformError("the disk is full")

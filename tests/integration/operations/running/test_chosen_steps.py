@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -12,14 +11,12 @@ from dispatch.manual_runs import run_now
 from models.database.engine import writing
 from models.errors import InvalidDocumentError, StepError, UsageError
 from operations.cancel_and_retry import reopen, retry_or_refuse
-from operations.claiming.claim import claim_operation
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepFunction, StepResult
 from operations.running.attempt import Attempt
 from overview.operations import fetch_shown_operation
 from tests.database import fetch_rows, read_by, write_by
-from tests.scheduling import MONDAY, add_app, edit, get, post
-from tests.unit.operations.fakes import World
+from tests.scheduling import MONDAY, add_app, edit, get, must_claim, post
 
 STEPS = {
     "refresh": True,
@@ -30,14 +27,7 @@ STEPS = {
 
 
 @pytest.fixture
-def ports(tmp_path: Path) -> Ports:
-    """Give a world that no step looks at."""
-    return World(tmp_path).make_context().ports
-
-
-@pytest.fixture
 def uid(engine: sa.Engine) -> str:
-    """Give an action with four steps."""
     add_app(engine)
     return post(engine, operations=STEPS).uid
 
@@ -57,8 +47,7 @@ def attempt(
 
         return run
 
-    claim = claim_operation(engine, operation_id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, operation_id)
     Attempt(engine, claim, ports, steps={name: make(name) for name in STEPS}).run()
     return ran
 
@@ -69,9 +58,7 @@ def fetch_states(engine: sa.Engine, operation_id: UUID) -> dict[str, str]:
 
 
 def test_only_the_chosen_steps_run(engine: sa.Engine, ports: Ports, uid: str):
-    """
-    In the order of the action, whatever that of the choice; the others are skipped.
-    """
+    """In the order of the action, not of the choice; the others are skipped."""
     chosen = ["call_webhook", "publish", "publish"]
 
     operation_id = run_now(engine, uid, steps=chosen, note="mended")
@@ -103,8 +90,7 @@ def test_choice_survives_a_retry(engine: sa.Engine, ports: Ports, uid: str):
 def test_choice_survives_a_worker_that_dies(engine: sa.Engine, ports: Ports, uid: str):
     """If a worker dies right after its claim, the next one knows of the choice, too."""
     operation_id = run_now(engine, uid, steps=["send_execsum"])
-    claim = claim_operation(engine, operation_id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, operation_id)
     assert 0 == claim.begun
     edit(engine, operation_id, lease_expires_at=MONDAY)
 

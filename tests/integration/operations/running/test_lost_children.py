@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from models.database.tables import deliveries
 from models.operation_state import DeliveryState, OperationState, Reason, StepState
-from operations.cancel_and_retry import cancel, reopen
+from operations.cancel_and_retry import reopen
 from operations.claiming.claim import claim_operation, finish, renew
 from operations.claiming.claimed import Claim
 from operations.list_operations import fetch_steps
@@ -41,19 +41,15 @@ def claim(engine: sa.Engine) -> Claim:
 
 
 def fetch_mark(engine: sa.Engine) -> str:
-    """Return the state of the one mail."""
     return str(fetch_rows(engine, sa.select(deliveries.c.state)).scalar_one())
 
 
 def fetch_step_states(engine: sa.Engine) -> list[str]:
-    """Return the states of the steps, in order."""
     return [step.state for step in read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]]
 
 
 def test_time_limit_makes_an_operation_final(engine: sa.Engine, claim: Claim):
-    """
-    With its reason, its steps closed, and the mail under way reported as uncertain.
-    """
+    """With its reason, its steps closed, and the mail under way uncertain."""
     done = write_by(engine, fail_at_time_limit, DAILY.id, worker_suffix=OURS)
     row = get(engine, DAILY.id)
 
@@ -104,7 +100,6 @@ def take_again(engine: sa.Engine) -> Claim:
 
 
 def kill(engine: sa.Engine) -> int:
-    """Let the kernel kill what runs it."""
     return write_by(
         engine, count_kill, DAILY.id, worker_suffix=OURS, cause="out of memory"
     )
@@ -163,11 +158,3 @@ def test_nothing_that_ended_is_touched(engine: sa.Engine, claim: Claim):
 
     assert done == 0
     assert get(engine, DAILY.id).state == OperationState.SUCCEEDED
-
-
-def test_canceling_leaves_no_mail_on_its_way(engine: sa.Engine, claim: Claim):
-    """The worker that sends it may not write any more, so nobody will ever know."""
-    del claim  # whose worker is in the middle of it
-    assert write_by(engine, cancel, DAILY.id, reason=Reason.CANCELED)
-
-    assert fetch_mark(engine) == DeliveryState.UNCERTAIN

@@ -15,7 +15,6 @@ from dispatch.manual_runs import run_now
 from models.database.tables import domain_versions
 from models.errors import StepError
 from operations.cancel_and_retry import retry_or_refuse
-from operations.claiming.claim import claim_operation
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
 from operations.running.attempt import Attempt
@@ -30,6 +29,7 @@ from tests.scheduling import (
     get,
     get_now,
     make_operation,
+    must_claim,
     post,
     record_all,
 )
@@ -76,8 +76,7 @@ def run(engine: sa.Engine, tmp_path: Path) -> Run:
         made = make_operation(next(numbers), **changes)
         if operation_id is None:
             record_all(engine, made)
-        claim = claim_operation(engine, operation_id or made.id, worker="w")
-        assert claim is not None
+        claim = must_claim(engine, operation_id or made.id)
         steps = {"refresh": refresh, "publish": publish}
         Attempt(engine, claim, ports, steps=steps).run()
         return ran, claim.operation_id

@@ -10,7 +10,6 @@ import sqlalchemy as sa
 from actions.read_actions import fetch_last_runs
 from models.database.engine import reading
 from models.operation_state import Queue
-from operations.claiming.claim import claim_operation
 from operations.running.pace import RUNS, Usual, fetch_usual, fetch_working
 from tests.database import read_by
 from tests.scheduling import (
@@ -21,6 +20,7 @@ from tests.scheduling import (
     edit,
     get_now,
     make_operation,
+    must_claim,
     record_all,
 )
 
@@ -65,7 +65,7 @@ def test_app_says_that_it_is_being_published(engine: sa.Engine):
     heavy = make_operation(1, queue=Queue.HEAVY)
     record_all(engine, make_operation(0), heavy)
     assert {} == read_by(engine, fetch_working)
-    assert claim_operation(engine, heavy.id, worker="w") is not None
+    must_claim(engine, heavy.id)
     assert "at work" == read_by(engine, fetch_working)["app"].verb
     add_step(engine, heavy.id, "publish", "running")
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from uuid import UUID
-
 import pytest
 import sqlalchemy as sa
 
@@ -12,7 +9,7 @@ from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.errors import ClaimLostError
 from models.operation_state import DeliveryState, StepState
-from operations.claiming.claim import claim_operation, give_back, guard
+from operations.claiming.claim import give_back, guard
 from operations.claiming.claimed import Claim
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.running.step_records import (
@@ -24,17 +21,8 @@ from operations.running.step_records import (
     start_step,
 )
 from tests.database import fetch_rows
-from tests.scheduling import (
-    add_revision,
-    edit,
-    get,
-    get_now,
-    make_operation,
-    record_all,
-)
-
-PAST = timedelta(seconds=-1)
-DAILY = make_operation()
+from tests.integration.operations.claiming.test_claim import DAILY, expire, must_take
+from tests.scheduling import add_revision, edit, get, record_all
 
 
 @pytest.fixture
@@ -43,21 +31,6 @@ def recorded(engine: sa.Engine) -> sa.Engine:
     add_revision(engine, when={"after": "instance.user.last_seen", "delay": "PT1H"})
     record_all(engine, DAILY)
     return engine
-
-
-def take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim | None:
-    return claim_operation(engine, operation_id, worker="celery@host")
-
-
-def must_take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim:
-    claim = take(engine, operation_id)
-    assert claim is not None
-    return claim
-
-
-def expire(engine: sa.Engine, operation_id: UUID = DAILY.id) -> None:
-    """Let the lease run out, as if its worker had died a minute ago."""
-    edit(engine, operation_id, lease_expires_at=get_now(engine) + PAST)
 
 
 def fetch_steps(engine: sa.Engine) -> list[tuple[str, str, int]]:
@@ -103,9 +76,7 @@ def test_later_attempt_finds_what_the_former_did(recorded: sa.Engine):
 
 @pytest.mark.parametrize("how", ["lost", "given back", "reopened"])
 def test_steps_are_written_down_by_whoever_comes_first(recorded: sa.Engine, how: str):
-    """
-    A worker that died right after its claim left no steps: the next one runs them all.
-    """
+    """A worker that died right after its claim left none: the next runs them all."""
     claim = must_take(recorded)
     if how == "given back":
         give_back(recorded, claim)
@@ -134,9 +105,7 @@ def test_open_steps_are_skipped(recorded: sa.Engine):
 
 
 def test_delivery_marks_keep_a_mail_from_being_sent_twice(recorded: sa.Engine):
-    """
-    Sent stays sent, a refusal may be tried again, and what nobody knows is left alone.
-    """
+    """Sent stays sent, a refusal may be tried again, the unknown is left alone."""
     claim = must_take(recorded)
     marks = DeliveryMarks(recorded, claim, "send_email")
     for recipient in ("sent", "failed", "dead", "unsure"):

@@ -40,6 +40,7 @@ from tests.scheduling import (
     get,
     get_now,
     make_operation,
+    must_claim,
     record_all,
 )
 
@@ -145,9 +146,7 @@ def test_one_heavy_operation_of_an_app_is_sent(engine: sa.Engine):
 
 
 def test_queued_overlaps_are_sent_one_at_a_time(engine: sa.Engine):
-    """
-    ``overlap: queue`` sends the next one of an action and user when the former is over.
-    """
+    """The next of an action and user goes when the former is over."""
     queue: dict[str, Any] = {"overlap": Overlap.QUEUE}
     ids = record_aged(
         engine,
@@ -221,9 +220,8 @@ def test_worker_may_be_faster_than_the_mark(engine: sa.Engine):
     done, runs = make_operation(1), make_operation(2)
     record_all(engine, done, runs)
     messages = fetch(engine)
-    assert claim_operation(engine, runs.id, worker="w") is not None
-    claim = claim_operation(engine, done.id, worker="w")
-    assert claim is not None
+    must_claim(engine, runs.id)
+    claim = must_claim(engine, done.id)
     write_by(engine, finish, claim, OperationState.SUCCEEDED)
 
     assert 0 == mark(engine, *messages)
@@ -242,7 +240,7 @@ def test_a_second_copy_that_was_overtaken_is_not_counted(engine: sa.Engine):
     sent_at = get_now(engine) - RESEND_AFTER - SECOND
     edit(engine, made.id, state="pending", sent_at=sent_at)
     copy = fetch(engine)
-    assert claim_operation(engine, made.id, worker="w") is not None
+    must_claim(engine, made.id)
 
     assert 0 == mark(engine, *copy)
 
@@ -251,9 +249,7 @@ def test_a_second_copy_that_was_overtaken_is_not_counted(engine: sa.Engine):
 
 
 def test_next_attempt_is_not_marked_by_the_message_of_the_last(engine: sa.Engine):
-    """
-    A worker claimed, failed and put the row back before the mark: it is still to send.
-    """
+    """A worker failed and put it back before the mark: it is still to send."""
     made = make_operation()
     record_all(engine, made)
     messages = fetch(engine)
@@ -266,15 +262,12 @@ def test_next_attempt_is_not_marked_by_the_message_of_the_last(engine: sa.Engine
 
 
 def test_operation_given_back_before_the_mark_is_found_again(engine: sa.Engine):
-    """
-    Its message is gone though it is marked as sent: an empty queue tells, in minutes.
-    """
+    """Its message is gone, though marked as sent: an empty queue tells."""
     add_revision(engine)
     made = make_operation()
     record_all(engine, made)
     messages = fetch(engine)
-    claim = claim_operation(engine, made.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, made.id)
     give_back(engine, claim)
     mark(engine, *messages)
     if get(engine, made.id).state == "queued":
@@ -314,7 +307,7 @@ def test_lost_worker_is_replaced_twice_then_given_up(engine: sa.Engine):
     made = make_operation()
     record_all(engine, made)
     for attempt in (1, 2):
-        assert claim_operation(engine, made.id, worker="w") is not None
+        must_claim(engine, made.id)
         assert (0, 0) == reclaim(engine)
         edit(engine, made.id, lease_expires_at=get_now(engine) - SECOND)
         before = get_now(engine)
@@ -332,7 +325,7 @@ def test_lost_worker_is_replaced_twice_then_given_up(engine: sa.Engine):
         assert before <= row.send_at - pause <= get_now(engine)
         assert claim_operation(engine, made.id, worker="w") is None
         edit(engine, made.id, send_at=before)
-    assert claim_operation(engine, made.id, worker="w") is not None
+    must_claim(engine, made.id)
     edit(engine, made.id, lease_expires_at=get_now(engine) - SECOND)
 
     assert (0, 1) == reclaim(engine)
@@ -349,8 +342,7 @@ def test_steps_of_an_operation_given_up_are_final_too(engine: sa.Engine):
     add_revision(engine, when={"after": "instance.user.last_seen", "delay": "PT1H"})
     made = make_operation()
     record_all(engine, made)
-    claim = claim_operation(engine, made.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, made.id)
     with writing(engine) as connection:
         guard(connection, claim)
         prepare_steps(connection, claim, ["refresh", "publish"])
@@ -358,8 +350,7 @@ def test_steps_of_an_operation_given_up_are_final_too(engine: sa.Engine):
     edit(engine, made.id, attempt=3, lease_expires_at=get_now(engine) - SECOND)
     other = make_operation(1)
     record_all(engine, other)
-    running = claim_operation(engine, other.id, worker="w")
-    assert running is not None
+    running = must_claim(engine, other.id)
     write_by(engine, prepare_steps, running, ["refresh"])
 
     reclaim(engine)
@@ -425,7 +416,7 @@ def test_message_is_lost_if_one_sent_minutes_later_runs(
     edit(engine, made.id, sent_at=sent_at)
     edit(engine, later.id, sent_at=sent_at + lead)
     assert 0 == resend(engine)
-    assert claim_operation(engine, later.id, worker="w") is not None
+    must_claim(engine, later.id)
 
     assert int(lost) == resend(engine)
 
@@ -443,7 +434,7 @@ def test_second_copy_of_a_message_overtakes_nothing(engine: sa.Engine):
     edit(engine, between.id, sent_at=get_now(engine) - RESEND_AFTER / 2)
     assert 1 == resend(engine)
     mark(engine, *fetch(engine))
-    assert claim_operation(engine, made.id, worker="w") is not None
+    must_claim(engine, made.id)
 
     assert 0 == resend(engine)
 
@@ -461,15 +452,12 @@ def test_only_queued_messages_can_be_lost(engine: sa.Engine, state: OperationSta
 
 
 def test_what_was_put_back_before_it_was_marked_is_still_to_be_sent(engine: sa.Engine):
-    """
-    A worker was faster than the mark, and postponed it: nothing carries it any more.
-    """
+    """A worker was faster than the mark, and postponed it: nothing carries it."""
     add_revision(engine)
     made = make_operation()
     record_all(engine, made)
     sent = fetch(engine)
-    claim = claim_operation(engine, made.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, made.id)
     with writing(engine) as connection:
         guard(connection, claim)
         postpone(connection, claim, delay=HOUR, reason="r", error="e")
@@ -490,6 +478,6 @@ def test_retried_operation_is_no_witness(engine: sa.Engine):
         assert cancel(connection, again.id, reason="r")
         assert reopen(connection, again.id)
     mark(engine, *fetch(engine))
-    assert claim_operation(engine, again.id, worker="w") is not None
+    must_claim(engine, again.id)
 
     assert 0 == resend(engine)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import sqlalchemy as sa
 
 from models.database.engine import reading, writing
-from models.database.tables import processes
 from models.database.transaction import AtOnce
 from models.operation_state import OperationState, Queue, Trigger
 from operations.claiming.claim import claim_operation, finish
@@ -21,11 +20,13 @@ from operations.sending.order import (
     mark_sent,
 )
 from tests.database import read_by, write_by
+from tests.presence import give_sign, make_worker
 from tests.scheduling import (
     add_revision,
     edit,
     get_now,
     make_operation,
+    must_claim,
     record_all,
     say_why,
 )
@@ -38,7 +39,6 @@ def resend(engine: sa.Engine) -> int:
 
 
 def record_of(engine: sa.Engine, app: str, numbers: range, **fields: Any) -> list[UUID]:
-    """Record operations of *app*; return their ids."""
     made = [make_operation(number, app=app, **fields) for number in numbers]
     record_all(engine, *made)
     return [each.id for each in made]
@@ -50,9 +50,7 @@ def fetch_lanes(engine: sa.Engine, share: int) -> dict[UUID, int]:
 
 
 def test_what_exceeds_the_share_lines_up_behind(engine: sa.Engine):
-    """
-    The first of an app have the first lane, the others one that is always the same.
-    """
+    """The first of an app have the first lane, others one that is always the same."""
     ids = record_of(engine, "sales", range(5))
 
     lanes = fetch_lanes(engine, 2)
@@ -76,8 +74,7 @@ def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
     with writing(engine) as connection:
         sent = fetch_sendable(connection, limit=1, share=1)
         mark_sent(AtOnce(connection), sent)
-    claim = claim_operation(engine, sent[0].id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, sent[0].id)
     waiting = {first, second, third} - {claim.operation_id}
     behind = find_back_lane("sales")
     assert dict.fromkeys(waiting, behind) == fetch_lanes(engine, 1)
@@ -99,9 +96,7 @@ def test_lane_is_kept_when_it_was_sent(engine: sa.Engine):
 
 
 def test_people_come_before_the_schedule(engine: sa.Engine):
-    """
-    A manual run is sent first, and has the first lane, whatever its app has to do.
-    """
+    """A manual run is first, in the first lane, whatever its app has to do."""
     ids = record_of(engine, "sales", range(3))
     asked = make_operation(3, app="sales", trigger=Trigger.MANUAL)
     record_all(engine, asked)
@@ -148,31 +143,16 @@ def test_other_lane_is_no_witness(engine: sa.Engine):
 
 def test_share_is_a_part_of_the_slots(engine: sa.Engine):
     """Of all workers that were seen lately and take the queue; at least one slot."""
-    now = get_now(engine)
-    with writing(engine) as connection:
-        for queues, slots, age in (
-            (["quick"], 8, 0),
-            (["heavy", "quick"], 2, 60),
-            (["heavy"], 16, 0),
-            (["quick"], 32, 300),
-        ):
-            connection.execute(
-                sa.insert(processes).values(
-                    id=uuid4(),
-                    role="worker",
-                    name="quick@host",
-                    hostname="host",
-                    pid=1,
-                    version="1",
-                    revision="0001",
-                    queues=queues,
-                    concurrency=slots,
-                    settings={},
-                    started_at=now,
-                    heartbeat_at=now - age * SECOND,
-                )
-            )
-        shares = [fetch_share(connection, part) for part in (0.5, 0.01, 1.0)]
+    for queues, slots, age in (
+        (["quick"], 8, 0),
+        (["heavy", "quick"], 2, 60),
+        (["heavy"], 16, 0),
+        (["quick"], 32, 300),
+    ):
+        worker = make_worker(queues=queues, concurrency=slots)
+        give_sign(engine, worker, age=age * SECOND)
+
+    shares = [read_by(engine, fetch_share, part) for part in (0.5, 0.01, 1.0)]
 
     assert [5, 1, None] == shares
 
@@ -183,9 +163,7 @@ def test_share_without_workers_is_that_of_one(engine: sa.Engine):
 
 
 def test_what_lines_up_says_behind_how_many(engine: sa.Engine):
-    """
-    Of its own app, by when it was sent; what has the first lane waits for a worker.
-    """
+    """Of its own app, by when it was sent; the first lane waits for a worker."""
     first, second, third = record_of(engine, "sales", range(3))
     with writing(engine) as connection:
         mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1))

@@ -24,6 +24,8 @@ class WebServer:
         ranged: Status of the answer to a request for a range; 0: it breaks off
             without one. None: it ignores ranges.
         date: What it says that it is. None: the truth.
+
+        announces: Whether it says how long an answer is.
         requests: The headers of what it was asked, and *bodies* what was in it.
     """
 
@@ -34,6 +36,7 @@ class WebServer:
     honours_conditions: bool = True
     ranged: int | None = None
     date: str | None = None
+    announces: bool = True
     requests: list[dict[str, str]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
 
@@ -57,7 +60,6 @@ class WebServer:
 
 @pytest.fixture
 def web() -> Iterator[WebServer]:
-    """Give a web server on a free port."""
     state = WebServer("")
 
     class Answer(BaseHTTPRequestHandler):
@@ -74,7 +76,8 @@ def web() -> Iterator[WebServer]:
             self.send_response(status)
             for name, value in state.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
+            if state.announces:
+                self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
 

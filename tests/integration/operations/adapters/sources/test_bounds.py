@@ -123,39 +123,29 @@ def test_other_compression_is_refused(
 
 
 @pytest.mark.parametrize("kind", ["csv", "json", "ndjson", "parquet"])
-def test_rows_are_bounded(read: Read, tmp_path: Path, kind: str):
+def test_rows_and_columns_are_bounded(read: Read, tmp_path: Path, kind: str):
     """As many as the bound are read; one more is refused for good."""
-    frame = pl.DataFrame({"a": range(1000)})
+    frame = pl.DataFrame({f"a{number}": range(1000) for number in range(30)})
     path = tmp_path / f"a.{kind}"
     getattr(frame, f"write_{kind}")(path)
     source = {"file": path.name}
 
-    reading = read(source, rows=1000)
+    reading = read(source, rows=1000, columns=30)
     with pytest.raises(StepError, match=r"sales: .*999 rows \(MINUTEHAND_") as caught:
         read(source, rows=999)
+    with pytest.raises(StepError, match=r"29 columns \(MINUTEHAND_"):
+        read(source, columns=29)
 
     assert reading is not None
     assert 1000 == reading.rows
     assert caught.value.permanent
 
 
-@pytest.mark.parametrize("kind", ["csv", "json", "ndjson", "parquet"])
-def test_columns_are_bounded(read: Read, tmp_path: Path, kind: str):
-    """Before Polars makes a column of each."""
-    frame = pl.DataFrame({f"a{number}": [1] for number in range(30)})
-    path = tmp_path / f"a.{kind}"
-    getattr(frame, f"write_{kind}")(path)
-
-    assert read({"file": path.name}, columns=30) is not None
-    with pytest.raises(StepError, match=r"29 columns \(MINUTEHAND_"):
-        read({"file": path.name}, columns=29)
-
-
 def test_json_with_a_key_of_its_own_in_each_record_is_bounded(
     read: Read, tmp_path: Path
 ):
     """A million columns of a million rows come out of some megabytes."""
-    records = [{f"k{number}": 1} for number in range(100_000)]
+    records = [{f"k{number}": 1} for number in range(10_000)]
     (tmp_path / "a.json").write_text(json.dumps(records))
 
     with pytest.raises(StepError, match="2,000 columns"):
@@ -163,9 +153,7 @@ def test_json_with_a_key_of_its_own_in_each_record_is_bounded(
 
 
 def test_dates_of_csv_are_dates_if_all_of_them_are(read: Read, tmp_path: Path):
-    """
-    What is no date after many that are makes a text of the column, never an error.
-    """
+    """What is no date after many that are makes a text of the column, no error."""
     rows = [f"2026-01-01,2026-01-01,{number}" for number in range(20_000)]
     text = "\n".join(["day,odd,n", *rows, "2026-01-02,soon,1.5", ""])
     (tmp_path / "a.csv").write_text(text)
@@ -312,7 +300,6 @@ def test_query_cannot_take_its_bounds_away(read: Read, reader_url: str, tmp_path
 
 
 def read_sessions(url: str) -> list[tuple[str, str]]:
-    """Return what a session tells of its settings and locks."""
     told = (
         "select current_setting('search_path'), count(*)::text from pg_locks"
         " where locktype = 'advisory'"
@@ -323,9 +310,7 @@ def read_sessions(url: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_query_leaves_nothing_to_others(read: Read, reader_url: str, *, fails: bool):
-    """
-    Neither settings nor locks nor messages, where a pooler shares its session, too.
-    """
+    """Neither settings nor locks nor messages, also behind a pooler."""
     query = (
         "select set_config('search_path', 'theirs', false) as a,"
         " pg_advisory_lock(7)::text as b, pg_notify('them', 'x')::text as c,"
@@ -391,15 +376,11 @@ def test_role_that_minutehand_works_as_is_refused(read: Read, reader_url: str):
 @pytest.mark.parametrize(
     "query",
     [
-        "create table t (a int)",
         "copy (select 1) to program 'touch /tmp/x'",
-        "copy (select 1) to '/tmp/x'",
         "do $$ begin perform 1; end $$",
         "select 1; drop table if exists t",
-        "set default_transaction_read_only = off",
         "select set_config('transaction_read_only', 'off', false), lo_create(7)",
         "select lo_from_bytea(0, 'x')",
-        "begin; commit",
         "with t as (insert into x values (1) returning 1) select * from t",
     ],
 )
@@ -419,7 +400,6 @@ def test_postgresql_only_reads(read: Read, reader_url: str, query: str):
     [
         "attach database '{folder}/other.db' as o",
         "select load_extension('x')",
-        "pragma database_list",
         "select * from pragma_database_list",
         "insert into t values (1)",
         "vacuum into '{folder}/copy.db'",

@@ -68,9 +68,7 @@ def test_whatever_a_changed_source_answers_to_a_range_it_is_read(
 def test_server_that_refuses_ranges_is_still_recognized(
     web: WebServer, tmp_path: Path, ranged: int
 ):
-    """
-    The request for the whole has the same conditions, and its headers are compared.
-    """
+    """The request for the whole has the same conditions; headers are compared."""
     known = read_first(web, tmp_path)
     web.ranged = ranged
 
@@ -126,10 +124,12 @@ def test_time_of_this_very_second_proves_nothing(web: WebServer, tmp_path: Path)
     assert read(web, tmp_path, known) is not None
 
 
-def test_announced_length_beyond_the_bound_is_refused_at_once(
-    web: WebServer, tmp_path: Path
+@pytest.mark.parametrize("announces", [True, False])
+def test_answer_beyond_the_bound_is_refused(
+    web: WebServer, tmp_path: Path, *, announces: bool
 ):
-    """Nothing is downloaded if the server says that it is too much."""
+    """At once if the server says that it is too much, else where it is cut."""
+    web.announces = announces
     with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_BYTES") as caught:
         read(web, tmp_path, limits=DomainLimits(bytes=5))
 

@@ -48,7 +48,6 @@ def workspace(engine: sa.Engine, tmp_path: Path) -> RealWorkspace:
 def stage(
     workspace: RealWorkspace, *names: str, now: datetime = NOW, rows: int = 2
 ) -> dict[str, int]:
-    """Stage a version of each domain of *names*."""
     drafts = []
     for name in names:
         path = workspace.draft_path(APP, name)
@@ -121,9 +120,7 @@ def test_figures_of_a_few_actions_are_kept(workspace: RealWorkspace):
 def test_old_versions_go_and_those_in_use_stay(
     workspace: RealWorkspace, tmp_path: Path
 ):
-    """
-    Staged, live, the one live before, and the newest few stay; rows and files agree.
-    """
+    """Staged, live, the one live before, and the newest; rows and files agree."""
     stage(workspace, "a")
     workspace.publish(APP, ("data",), now=NOW, guard=hold)
     for _ in range(4):
@@ -143,9 +140,7 @@ def test_old_versions_go_and_those_in_use_stay(
 def test_files_nobody_names_go_when_they_are_old(
     workspace: RealWorkspace, tmp_path: Path
 ):
-    """
-    Left drafts and versions go; named versions, young drafts and others' files stay.
-    """
+    """Left drafts and versions; not named ones, young drafts and others' files."""
     stage(workspace, "a")
     folder = workspace.draft_path(APP, "a").parent
     for name in ("9.parquet", ".left.part", "notes.txt", ".young.part"):
@@ -238,9 +233,7 @@ def test_workspace_that_cannot_be_made_is_ours(engine: sa.Engine, tmp_path: Path
 def test_workspace_that_is_not_mounted_is_left_alone(
     workspace: RealWorkspace, tmp_path: Path
 ):
-    """
-    What would be written then would lie below its mount, on the disk of the system.
-    """
+    """What was written then would lie below its mount, on the system's disk."""
     stage(workspace, "a")
     workspace.publish(APP, ["data"], now=NOW, guard=hold)
     stage(workspace, "a")

@@ -1,32 +1,41 @@
-"""A retry may begin with a step that succeeded; mails are not repeated."""
+"""A retry may begin with a step that succeeded, and keeps to ``overlap``."""
 
 from __future__ import annotations
-
-import threading
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
+from actions.posting.post import delete_action
+from dispatch.manual_runs import run_now
 from models.database.engine import Author, writing
 from models.database.tables import changes, deliveries, operation_steps
 from models.errors import ConflictError, NotFoundError, StepError, UsageError
-from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
+from models.operation_state import LIVE_STATES, OperationState, Overlap
+from operations.cancel_and_retry import (
+    cancel_or_refuse,
+    get_live_beside,
+    reopen,
+    retry_or_refuse,
+)
 from operations.claiming.claim import claim_operation
 from operations.claiming.obstacles import RESENT_KEY, RETURN_KEY
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
 from operations.running.attempt import Attempt
-from tests.database import execute, fetch_rows, read_by, write_by
+from tests.database import execute, fetch_rows, note_statements, race, read_by, write_by
 from tests.scheduling import (
+    REFRESH,
+    add_app,
     add_mails,
     add_revision,
     edit,
+    fetch_all,
     get,
     make_operation,
+    must_claim,
+    post,
     record_all,
 )
-from tests.unit.operations.fakes import World
 
 DAILY = make_operation()
 STEPS = {
@@ -37,12 +46,7 @@ STEPS = {
 }
 NAMES = list(STEPS)
 BY = Author("ann")
-
-
-@pytest.fixture
-def ports(tmp_path: Path) -> Ports:
-    """Give a world that no step looks at."""
-    return World(tmp_path).make_context().ports
+FAILED, OTHER = (make_operation(n, overlap=Overlap.SKIP) for n in (1, 2))
 
 
 @pytest.fixture
@@ -69,21 +73,18 @@ def run(engine: sa.Engine, ports: Ports, failing: str | None = None) -> list[str
 
         return step
 
-    claim = claim_operation(engine, DAILY.id, worker="w")
-    assert claim is not None
+    claim = must_claim(engine, DAILY.id)
     steps = {name: make(name) for name in NAMES}
     Attempt(engine, claim, ports, steps=steps).run()  # type: ignore[arg-type]
     return ran
 
 
 def retry(engine: sa.Engine, step: str | None, *, app: str | None = None) -> None:
-    """Ask for a retry, in a transaction of its own."""
     with writing(engine, author=BY) as connection:
         retry_or_refuse(connection, DAILY.id, from_step=step, app=app)
 
 
 def fetch_states(engine: sa.Engine) -> list[str]:
-    """Return the states of the steps, in order."""
     return [each.state for each in read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]]
 
 
@@ -218,8 +219,7 @@ def test_worker_that_was_canceled_writes_nothing_into_what_was_reset(
 ):
     """It holds its claim until it notices; the retry waits for that."""
     retry(failed, None)
-    claim = claim_operation(failed, DAILY.id, worker="w")
-    assert claim is not None
+    claim = must_claim(failed, DAILY.id)
 
     def cancel_and_retry(_context: StepContext, _arguments: object) -> StepResult:
         write_by(failed, cancel_or_refuse, DAILY.id)
@@ -239,32 +239,19 @@ def test_one_of_many_retries_wins(postgres_engine: sa.Engine, ports: Ports):
     add_revision(engine, operations=STEPS, recipients={"groups": ["all"]})
     record_all(engine, DAILY)
     run(engine, ports, failing="send_email")
-    barrier = threading.Barrier(6)
-    won: list[str] = []
+    steps = ("refresh", "publish", "send_email", None)
 
-    def ask(step: str | None) -> None:
-        barrier.wait()
+    def act(number: int) -> bool:
+        if number >= len(steps):
+            claim_operation(engine, DAILY.id, worker="w")
+            return False
         try:
-            retry(engine, step)
+            retry(engine, steps[number])
         except ConflictError:
-            return
-        won.append(step or "none")
+            return False
+        return True
 
-    def claim() -> None:
-        barrier.wait()
-        claim_operation(engine, DAILY.id, worker="w")
-
-    threads = [
-        threading.Thread(target=ask, args=(step,))
-        for step in ("refresh", "publish", "send_email", None)
-    ]
-    threads += [threading.Thread(target=claim) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert 1 == len(won)
+    assert 1 == sum(race(6, act))
     assert get(engine, DAILY.id).state in {"pending", "running"}
 
 
@@ -296,13 +283,83 @@ def test_changes_are_noted(failed: sa.Engine):
 
 def test_action_of_another_tenant_is_not_locked(failed: sa.Engine):
     """The query that finds it asks whose it is, so that nobody waits for a stranger."""
-    asked: list[str] = []
-    sa.event.listen(
-        failed, "before_cursor_execute", lambda *given: asked.append(given[2])
-    )
+    asked = note_statements(failed)
 
     with pytest.raises(NotFoundError):
         retry(failed, None, app="other")
 
     (lock,) = [text for text in asked if "FROM scheduled_actions" in text]
     assert "operations.app = " in lock
+
+
+@pytest.mark.parametrize("state", list(OperationState))
+def test_retry_beside_what_is_live_is_refused(engine: sa.Engine, state: OperationState):
+    """``skip`` lets one run at a time; what is final is in nobody's way."""
+    add_revision(engine)
+    record_all(engine, FAILED)
+    edit(engine, FAILED.id, state="failed")
+    record_all(engine, OTHER)
+    edit(engine, OTHER.id, state=state)
+
+    beside = read_by(engine, get_live_beside, FAILED.id)
+    reopened = write_by(engine, reopen, FAILED.id)
+
+    is_live = state in LIVE_STATES
+    assert (OTHER.id if is_live else None) == beside
+    assert (not is_live) == reopened
+    assert ("failed" if is_live else "pending") == get(engine, FAILED.id).state
+
+
+@pytest.mark.parametrize(
+    ("overlap", "other"),
+    [
+        (Overlap.QUEUE, {}),
+        (Overlap.ALLOW, {}),
+        (Overlap.SKIP, {"user_id": "ann"}),
+        (Overlap.SKIP, {"action_uid": "another"}),
+    ],
+)
+def test_retry_beside_others_is_let_through(
+    engine: sa.Engine, overlap: Overlap, other: dict[str, str]
+):
+    """What is queued waits before it is sent; other users and actions do not count."""
+    add_revision(engine)
+    record_all(engine, FAILED, make_operation(2, **other))
+    edit(engine, FAILED.id, state="failed", overlap=overlap)
+
+    assert write_by(engine, reopen, FAILED.id)
+
+
+def test_run_of_an_action_that_is_gone_is_tried_again(engine: sa.Engine):
+    """Its worker finds that it was deleted, and says so."""
+    add_revision(engine)
+    record_all(engine, FAILED)
+    edit(engine, FAILED.id, state="failed")
+    write_by(engine, delete_action, "daily")
+
+    assert write_by(engine, reopen, FAILED.id)
+
+
+def test_one_of_many_at_once_is_live(postgres_engine: sa.Engine):
+    """Retries and runs of one action see each other, however close they come."""
+    engine = postgres_engine
+    add_app(engine)
+    uid = post(engine, operations=REFRESH).uid
+    failed = []
+    for _ in range(6):
+        failed.append(run_now(engine, uid))
+        edit(engine, failed[-1], state="failed")
+
+    def ask(number: int) -> bool:
+        if number < len(failed):
+            return write_by(engine, reopen, failed[number])
+        try:
+            run_now(engine, uid)
+        except ConflictError:
+            return False
+        return True
+
+    won = race(8, ask)
+
+    assert [False] * 7 + [True] == sorted(won)
+    assert 1 == sum(row.state in LIVE_STATES for row in fetch_all(engine))
