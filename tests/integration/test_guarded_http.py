@@ -110,9 +110,7 @@ def post(tls: TlsServer, host: str, *names: str) -> Sending:
 def test_certificate_is_checked_against_the_name(
     tls: TlsServer, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    The connection goes to an address; name, certificate and host are those asked for.
-    """
+    """It connects to an address; name, certificate and host are those asked for."""
     monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
 
     sending = post(tls, "hooks.example", "hooks.example")
@@ -137,9 +135,7 @@ def test_certificate_of_another_name_is_refused(
 def test_certificate_of_an_unknown_authority_is_refused(
     tls: TlsServer, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Nobody but the authorities of the host, or of SSL_CERT_FILE, can vouch for a name.
-    """
+    """Only authorities of the host, or of SSL_CERT_FILE, vouch for a name."""
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)
 
@@ -214,9 +210,7 @@ def test_webhook_that_drips_is_left(head: bytes):
 
 
 def test_name_that_is_never_resolved_is_left():
-    """
-    The resolver has no deadline of its own; it gets what is left of that of the whole.
-    """
+    """The resolver has no deadline; it gets what is left of that of the whole."""
     over = threading.Event()
 
     def hang(_name: str, _port: int) -> tuple[str, ...]:

@@ -47,10 +47,12 @@ class World(Clock):
 
     now = 0.0
     statement_s = 0.01
+    #: What the clock of the database adds to that of the scheduler.
+    fast_by = timedelta()
 
     def read(self) -> datetime:
         """Return the time of the database."""
-        return SEVEN + timedelta(seconds=self.now)
+        return SEVEN + timedelta(seconds=self.now) + self.fast_by
 
     def pass_by(self, *_statement: object) -> None:
         """Let the time pass that a statement takes."""
@@ -68,9 +70,23 @@ class SlowSender(FakeSender):
         self.world.now += len(messages) / 2
 
 
+def make_scheduler(
+    engine: sa.Engine, world: World, sender: FakeSender | None = None, **settings: str
+) -> Scheduler:
+    """Return a scheduler that lives by *world*."""
+    given = {f"MINUTEHAND_{name}": value for name, value in settings.items()}
+    return Scheduler(
+        engine,
+        Leader(engine, monotonic=world),
+        sender or FakeSender(),
+        read_settings(given, env_file=None),
+        monotonic=world,
+        host_clock=world.read,
+    )
+
+
 @pytest.fixture
 def world() -> World:
-    """Give the clock."""
     return World()
 
 
@@ -89,17 +105,8 @@ def scheduler(slow_engine: sa.Engine, world: World) -> Scheduler:
     add_app(slow_engine)
     sender = SlowSender(empty={Queue.QUICK})
     sender.world = world
-    return Scheduler(
-        slow_engine,
-        Leader(slow_engine, monotonic=world),
-        sender,
-        read_settings(
-            {"MINUTEHAND_CHUNK": "1", "MINUTEHAND_NOTICE_MAIL": "ops@example.org"},
-            env_file=None,
-        ),
-        monotonic=world,
-        host_clock=world.read,
-    )
+    settings = {"CHUNK": "1", "NOTICE_MAIL": "ops@example.org"}
+    return make_scheduler(slow_engine, world, sender, **settings)
 
 
 def live(scheduler: Scheduler, world: World, minutes: int) -> list[TickReport]:
@@ -122,9 +129,7 @@ def find_delays(ticks: Sequence[TickReport]) -> list[float]:
 
 
 def test_what_waits_is_sent_between_ticks(scheduler: Scheduler, world: World):
-    """
-    Sending takes almost three minutes; each of their ticks waits for one part at most.
-    """
+    """It takes almost three minutes; each tick waits for one part at most."""
     waiting = [make_operation(number) for number in range(300)]
     record_all(scheduler.engine, *waiting)
 

@@ -42,7 +42,6 @@ def target() -> sa.MetaData:
 
 @pytest.fixture
 def unmigrated(unmigrated_url: str) -> Iterator[sa.Engine]:
-    """Give an empty database, once for each dialect."""
     engine = make_engine(unmigrated_url)
     yield engine
     engine.dispose()
@@ -59,72 +58,48 @@ def find_differences(engine: sa.Engine, versions: Path, target: sa.MetaData) -> 
         return compare_metadata(context, target)
 
 
-def test_a_new_column_is_made_on_both_databases(
+def test_what_is_missing_is_made_on_both_databases(
     unmigrated: sa.Engine, versions: Path, target: sa.MetaData
 ):
-    """It is in the next file, which takes the number after the newest, and runs."""
+    """
+    A column, a table with its keys, our types and the condition of its index; and of a
+    large table what is added as live, with its defaults, while everybody goes on.
+    """
     target.tables["small_apps"].append_column(sa.Column("colour", sa.Text))
-
-    draft = write_migration("Keep a colour", target=target, versions=versions)
-
-    assert versions / f"{NEXT}_keep_a_colour.py" == draft.path
-    assert [] == find_differences(unmigrated, versions, target)
-
-
-def test_a_new_table_is_made_on_both_databases(
-    unmigrated: sa.Engine, versions: Path, target: sa.MetaData
-):
-    """With its keys, our types, and the condition of its index."""
+    given = sa.text("given_at IS NOT NULL")
     sa.Table(
         "badges",
         target,
         sa.Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
         sa.Column("given_at", UtcDateTime, nullable=False),
         sa.Index(
-            "ix_badges_given_at",
-            "given_at",
-            postgresql_where=sa.text("given_at IS NOT NULL"),
-            sqlite_where=sa.text("given_at IS NOT NULL"),
+            *("ix_badges_given_at", "given_at"),
+            postgresql_where=given,
+            sqlite_where=given,
         ),
     )
+    large = target.tables["operations"]
+    for name, kind, default in (("weight", sa.Integer, "1"), ("shade", sa.Text, "x")):
+        large.append_column(
+            sa.Column(name, kind, nullable=False, server_default=default)
+        )
+    index = ("ix_operations_weight", large.c.weight)
+    heavy = sa.text("weight > 1")
+    sa.Index(*index, postgresql_where=heavy, sqlite_where=heavy)
 
     draft = write_migration("Give badges", target=target, versions=versions)
 
-    assert [] == find_differences(unmigrated, versions, target)
-    option = f"{unmigrated.dialect.name}_where"
-    (index,) = sa.inspect(unmigrated).get_indexes("badges")
-    assert "given_at IS NOT NULL" in str(index["dialect_options"][option])
-    assert "UtcDateTime" in draft.path.read_text()
-
-
-def test_a_large_table_is_changed_while_everybody_goes_on(
-    unmigrated: sa.Engine, versions: Path, target: sa.MetaData
-):
-    """Its column and index are listed as live, with default and condition."""
-    operations = target.tables["operations"]
-    operations.append_column(
-        sa.Column("weight", sa.Integer, nullable=False, server_default="1")
-    )
-    operations.append_column(
-        sa.Column("shade", sa.Text, nullable=False, server_default="pale")
-    )
-    heavy = sa.text("weight > 1")
-    sa.Index(
-        "ix_operations_weight",
-        operations.c.weight,
-        postgresql_where=heavy,
-        sqlite_where=heavy,
-    )
-
-    draft = write_migration("Weigh operations", target=target, versions=versions)
-
+    assert versions / f"{NEXT}_give_badges.py" == draft.path
     text = draft.path.read_text()
+    assert "UtcDateTime" in text
     assert 'LiveColumn("operations", "weight", sa.Integer(), default="1")' in text
     assert '"ix_operations_weight", "operations", "weight", "weight > 1"' in text
     assert [] == find_differences(unmigrated, versions, target)
-    with writing(unmigrated) as connection:
-        columns = sa.inspect(connection).get_columns("operations")
-    assert {"1", "'pale'"} == {
+    (index_made,) = sa.inspect(unmigrated).get_indexes("badges")
+    option = f"{unmigrated.dialect.name}_where"
+    assert "given_at IS NOT NULL" in str(index_made["dialect_options"][option])
+    columns = sa.inspect(unmigrated).get_columns("operations")
+    assert {"1", "'x'"} == {
         str(column["default"]).removesuffix("::text")
         for column in columns
         if column["name"] in {"weight", "shade"}
@@ -147,9 +122,7 @@ def test_what_only_adds_lets_the_programs_before_go_on(
 def test_what_demands_something_stops_the_programs_before(
     versions: Path, target: sa.MetaData
 ):
-    """
-    A column that old programs do not fill makes the migration its own oldest schema.
-    """
+    """A column that old programs do not fill makes it its own oldest schema."""
     target.tables["small_apps"].append_column(
         sa.Column("colour", sa.Text, nullable=False)
     )
@@ -195,12 +168,6 @@ def test_the_code_as_it_is_needs_no_migration(versions: Path):
         write_migration("Nothing", versions=versions)
 
     assert before == {*versions.glob("*.py")}
-
-
-def test_a_migration_without_a_message_is_refused(versions: Path):
-    """The call that would be right is named."""
-    with pytest.raises(UsageError, match='make migration m="'):
-        write_migration(" ", versions=versions)
 
 
 @pytest.mark.parametrize("message", ['"""', "a\\b", "two\nlines"])

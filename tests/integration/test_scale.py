@@ -32,7 +32,7 @@ from operations.sending.order import LINES_AT_ONCE, has_sendable
 from operations.task_ends import fetch_overdue
 from operations.turns import HAS_TURN
 from overview.installation.figures import fetch_held, fetch_running
-from tests.database import read_by
+from tests.database import fetch_rows, read_by
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
 from tests.scheduling import (
@@ -58,9 +58,7 @@ SEEN = "instance.user.last_seen"
 
 
 def test_crowded_app_delays_nobody(postgres_engine: sa.Engine):
-    """
-    Of 10,000 due in one app, and ten in another, the ten are not behind a hundred.
-    """
+    """Of 10,000 due in one app and ten in another, the ten are in the first 100."""
     engine = postgres_engine
     add_app(engine, "crowd")
     add_app(engine, "few")
@@ -209,10 +207,23 @@ def add_history(engine: sa.Engine) -> dict[str, str]:
                 " where state = 'queued') as queued"
             )
         ).one()
+    change(engine)
+    return {"failed": str(found.failed), "queued": f"{found.queued:%Y-%m-%dT%H:%MZ}"}
+
+
+def change(engine: sa.Engine, *statements: str) -> None:
     with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
         # It looks at 30,000 rows: at all, so that no plan depends on chance.
-        connection.exec_driver_sql("vacuum analyze")
-    return {"failed": str(found.failed), "queued": f"{found.queued:%Y-%m-%dT%H:%MZ}"}
+        for each in (*statements, "vacuum analyze"):
+            connection.exec_driver_sql(each)
+
+
+@pytest.fixture
+def history(postgres_engine: sa.Engine) -> sa.Engine:
+    """Give a database in which much has happened."""
+    add_app(postgres_engine, APP)
+    add_history(postgres_engine)
+    return postgres_engine
 
 
 @contextmanager
@@ -271,17 +282,14 @@ def test_what_is_shown_costs_no_look_at_all_that_happened(
     assert max(read.values()) > MOST_READ / 2  # something is read at all
 
 
-def test_a_period_long_ago_costs_what_was_due_in_it(postgres_engine: sa.Engine):
+def test_a_period_long_ago_costs_what_was_due_in_it(history: sa.Engine):
     """Not what happened since then; nor is all of it read for the first operations."""
-    engine = postgres_engine
-    add_app(engine, APP)
-    add_history(engine)
-    begin = read_by(engine, read_clock) - timedelta(hours=HOURS / 2)
+    begin = read_by(history, read_clock) - timedelta(hours=HOURS / 2)
     a_day = OperationFilter(since=begin, until=begin + timedelta(days=1))
     due = 24 * HAPPENED // HOURS
     read = {}
     for wanted in (a_day, replace(a_day, queue=Queue.QUICK)):
-        with explaining(engine) as plans, reading(engine) as connection:
+        with explaining(history) as plans, reading(history) as connection:
             found = fetch_latest(connection, wanted, limit=50)
         assert 50 == len(found)
         read[wanted.queue] = max(count_read(plan, "operations") for plan in plans)
@@ -290,25 +298,21 @@ def test_a_period_long_ago_costs_what_was_due_in_it(postgres_engine: sa.Engine):
     assert read[Queue.QUICK] < 2 * due
 
 
-def test_a_part_of_what_waits_costs_no_look_at_all_of_it(postgres_engine: sa.Engine):
+def test_a_part_of_what_waits_costs_no_look_at_all_of_it(history: sa.Engine):
     """
     Of 20,000 that wait among others a part reads those that it sends; nor do rescue and
     notices read what they leave alone.
     """
-    engine = postgres_engine
-    add_app(engine, APP)
-    add_history(engine)
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql(
-            "update operations set state = 'pending', finished_at = null"
-            " where state = 'succeeded' and hashtext(id::text) > -500000000"
-        )
-        connection.exec_driver_sql("vacuum analyze")
-        waiting = count_waiting(connection)
-    dispatcher = make_dispatcher(engine)
-    noticer = Noticer(engine, dispatcher.leader, mail=("ops@example.org",))
+    change(
+        history,
+        "update operations set state = 'pending', finished_at = null"
+        " where state = 'succeeded' and hashtext(id::text) > -500000000",
+    )
+    waiting = read_by(history, count_waiting)
+    dispatcher = make_dispatcher(history)
+    noticer = Noticer(history, dispatcher.leader, mail=("ops@example.org",))
 
-    with explaining(engine) as plans:
+    with explaining(history) as plans:
         sent = dispatcher.send_waiting()
         dispatcher.rescue()
         noticer.look()
@@ -318,61 +322,53 @@ def test_a_part_of_what_waits_costs_no_look_at_all_of_it(postgres_engine: sa.Eng
     assert max(count_read(plan, "operations") for plan in plans) <= 2 * sent
 
 
-def test_what_is_under_way_costs_no_look_at_all_of_it(postgres_engine: sa.Engine):
+def test_what_is_under_way_costs_no_look_at_all_of_it(history: sa.Engine):
     """
     Whatever is with the broker, or waits for the end of its task: leases, shares, lost
     messages and deadlines are found without it.
     """
-    engine = postgres_engine
-    add_app(engine, APP)
-    add_history(engine)
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql(
-            "update operations set queue = 'quick', state = 'queued', lane = 1,"
-            " sent_at = now() - interval '30 minutes', sends = 1, finished_at = null"
-            " where state = 'succeeded'"
-        )
-        connection.exec_driver_sql(
-            "update operations set queue = 'tasks', state = 'pending',"
-            " reason = 'waits for a task: nothing', send_at = now() + interval '1 hour'"
-            " where state = 'queued' and hashtext(id::text) > 0"
-        )
-        connection.exec_driver_sql("vacuum analyze")
-    dispatcher = make_dispatcher(engine)
+    change(
+        history,
+        "update operations set queue = 'quick', state = 'queued', lane = 1,"
+        " sent_at = now() - interval '30 minutes', sends = 1, finished_at = null"
+        " where state = 'succeeded'",
+        "update operations set queue = 'tasks', state = 'pending',"
+        " reason = 'waits for a task: nothing', send_at = now() + interval '1 hour'"
+        " where state = 'queued' and hashtext(id::text) > 0",
+    )
+    dispatcher = make_dispatcher(history)
     dispatcher.outbox.part = 0.5
 
-    with explaining(engine) as plans:
+    with explaining(history) as plans:
         dispatcher.send_waiting()
         dispatcher.rescue()
-        read_by(engine, fetch_overdue, limit=500)
+        read_by(history, fetch_overdue, limit=500)
 
     assert len(plans) > 8
     assert max(count_read(plan, "operations") for plan in plans) < 10
 
 
-def test_what_runs_costs_no_look_at_what_waits(postgres_engine: sa.Engine):
+def test_what_runs_costs_no_look_at_what_waits(history: sa.Engine):
     """Nor does what is tried again or held by the platform, of 20,000 that wait."""
-    engine = postgres_engine
-    add_app(engine, APP)
-    add_history(engine)
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql(
-            "update operations set state = 'pending', finished_at = null,"
-            " reason = case when hashtext(id::text) > 0 then 'waits for a task' end"
-            " where state = 'succeeded'"
-        )
-        for change in (
-            "state = 'running', claim_token = gen_random_uuid()",
-            "attempt = 1, reason = 'step failed'",
-            "reason = 'platform: no space left'",
-        ):
-            connection.exec_driver_sql(
-                f"update operations set {change} where id in (select id from operations"
-                " where state = 'pending' and reason is null limit 5)"
+    some = (
+        "select id from operations where state = 'pending' and reason is null limit 5"
+    )
+    change(
+        history,
+        "update operations set state = 'pending', finished_at = null,"
+        " reason = case when hashtext(id::text) > 0 then 'waits for a task' end"
+        " where state = 'succeeded'",
+        *(
+            f"update operations set {values} where id in ({some})"
+            for values in (
+                "state = 'running', claim_token = gen_random_uuid()",
+                "attempt = 1, reason = 'step failed'",
+                "reason = 'platform: no space left'",
             )
-        connection.exec_driver_sql("vacuum analyze")
+        ),
+    )
 
-    with explaining(engine) as plans, reading(engine) as connection:
+    with explaining(history) as plans, reading(history) as connection:
         under_way = fetch_under_way(connection)
         running = fetch_running(connection, limit=100)
         held = fetch_held(connection)
@@ -382,63 +378,47 @@ def test_what_runs_costs_no_look_at_what_waits(postgres_engine: sa.Engine):
     assert max(count_read(plan, "operations") for plan in plans) < 1_000
 
 
-def test_what_is_expected_costs_no_look_at_all_that_runs(postgres_engine: sa.Engine):
+def test_what_is_expected_costs_no_look_at_all_that_runs(history: sa.Engine):
     """Those are read that may be late now, and whether one that was late still runs."""
-    engine = postgres_engine
-    add_app(engine, APP)
-    add_history(engine)
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql(
-            "update operations set state = 'running', finished_at = null,"
-            " started_at = now(), expected_at = now() + interval '1 hour'"
-            " where state = 'succeeded'"
-        )
-        due = "select id from operations where expected_at is not null limit 5"
-        connection.exec_driver_sql(
-            f"update operations set expected_at = now() where id in ({due})"
-        )
-        connection.exec_driver_sql("vacuum analyze")
-    leader = make_dispatcher(engine).leader
-    noticer = Noticer(engine, leader, mail=("ops@example.org",))
+    due = "select id from operations where expected_at is not null limit 5"
+    change(
+        history,
+        "update operations set state = 'running', finished_at = null,"
+        " started_at = now(), expected_at = now() + interval '1 hour'"
+        " where state = 'succeeded'",
+        f"update operations set expected_at = now() where id in ({due})",
+    )
+    leader = make_dispatcher(history).leader
+    noticer = Noticer(history, leader, mail=("ops@example.org",))
 
-    with explaining(engine) as plans:
-        looked = [LateLook(engine, leader, noticer).look() for _ in range(2)]
+    with explaining(history) as plans:
+        looked = [LateLook(history, leader, noticer).look() for _ in range(2)]
 
     assert [5, 0] == looked
     assert max(count_read(plan, "operations") for plan in plans) <= 2 * 5
 
 
 @pytest.mark.parametrize("lines", [1, HAPPENED // 3])
-def test_lines_cost_no_look_at_what_stands_in_them(
-    postgres_engine: sa.Engine, lines: int
-):
+def test_lines_cost_no_look_at_what_stands_in_them(history: sa.Engine, lines: int):
     """
     However many wait behind others (``overlap: queue``): a look goes from line to line,
     past so many of them; so does a backfill, and a claim asks for what is ahead.
     """
-    engine = postgres_engine
-    add_app(engine, APP)
-    add_history(engine)
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql(
-            "update operations set overlap = 'queue', state = 'pending',"
-            f" action_uid = 'line' || mod(abs(hashtext(id::text)), {lines}),"
-            " finished_at = null where state = 'succeeded'"
-        )
+    change(
+        history,
+        "update operations set overlap = 'queue', state = 'pending',"
+        f" action_uid = 'line' || mod(abs(hashtext(id::text)), {lines}),"
+        " finished_at = null where state = 'succeeded'",
         # what is under way in each
-        connection.exec_driver_sql(
-            "update operations set state = 'queued', sent_at = now() where id in"
-            " (select distinct on (action_uid) id from operations where overlap ="
-            " 'queue' order by action_uid, recorded_at)"
-        )
-        connection.exec_driver_sql("vacuum analyze operations")
-        [first] = connection.exec_driver_sql(
-            "select id from operations where overlap = 'queue' and state = 'queued'"
-            " limit 1"
-        ).scalars()
-    outbox = make_dispatcher(engine).outbox
+        "update operations set state = 'queued', sent_at = now() where id in"
+        " (select distinct on (action_uid) id from operations where overlap ="
+        " 'queue' order by action_uid, recorded_at)",
+    )
+    under_way = sa.and_(operations.c.overlap == "queue", operations.c.state == "queued")
+    first = fetch_rows(history, sa.select(operations.c.id).where(under_way)).scalar()
+    outbox = make_dispatcher(history).outbox
 
-    with explaining(engine) as plans, writing(engine) as connection:
+    with explaining(history) as plans, writing(history) as connection:
         outbox.prepare(connection)
         transaction = AtOnce(connection)
         assert [] == outbox.look(transaction, outbox.mark(transaction))()

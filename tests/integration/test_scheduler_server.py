@@ -204,9 +204,7 @@ def test_what_the_broker_says_is_kept_until_it_takes_something(engine: sa.Engine
 
 
 def test_failure_is_told_until_nothing_waits(engine: sa.Engine):
-    """
-    What is canceled is never sent, and would leave the last word to an old outage.
-    """
+    """What is canceled is never sent: the last word would be an old outage's."""
     made = make_operation()
     record_all(engine, made)
     sender, clock = FakeSender(error=BROKER_DOWN), Clock()
@@ -344,9 +342,7 @@ def test_tick_that_failed_is_repeated_at_once(engine: sa.Engine):
 def test_tick_that_failed_lets_nothing_fly(
     postgres_engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    What flies has a session, and may have locks for which even the lease would wait.
-    """
+    """What flies has a session, and maybe locks for which the lease would wait."""
     add_app(postgres_engine)
     uid = post(postgres_engine, when=MINUTELY).uid
     copy_action(postgres_engine, uid, 5)

@@ -27,9 +27,10 @@ from models.errors import ConflictError, UnreachableError, UsageError
 from models.operation_state import Queue
 from operations.rescue import LOST_AFTER
 from operations.sending.order import Message
-from scheduler_server import PAUSE_S, Scheduler, run, serve, tell_systemd
+from scheduler_server import PAUSE_S, run, serve, tell_systemd
 from settings import Settings, read_settings
 from tests.database import execute, read_by
+from tests.integration.test_scheduler_server import wake_to_send
 from tests.scheduling import (
     MINUTE,
     Clock,
@@ -50,13 +51,6 @@ from tests.scheduling import (
 
 MINUTELY = {"cron_rule": "* * * * *"}
 SECOND = timedelta(seconds=1)
-
-
-def wake_to_send(scheduler: Scheduler) -> None:
-    """Wake for the tick, in which nothing is due, then for the outbox."""
-    scheduler.wake()
-    scheduler.next_tick_at = get_now(scheduler.engine) + 50 * SECOND
-    scheduler.wake()
 
 
 class MovableClock:
@@ -262,9 +256,7 @@ def test_standby_leaves_maintenance_alone(engine: sa.Engine):
 def test_systemd_hears_that_it_lives_and_stops(
     engine: sa.Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    What hangs says nothing, and is started again when the watchdog's time is over.
-    """
+    """What hangs says nothing, and the watchdog starts it again."""
     place = tmp_path / "notify"
     scheduler = make_scheduler(engine)
     stop = threading.Event()
@@ -325,7 +317,7 @@ def test_stop_is_heard_before_it_can_start(
 
 def test_refused_broker_in_memory_leaves_signals_alone(unheard: list[int]):
     """The command line refuses it in a process that goes on."""
-    with pytest.raises(UsageError):
+    with pytest.raises(UsageError, match=r"_URL: memory://.*redis://host:6379/0"):
         serve(read_settings({}, env_file=None), wait_for_lease=True)
 
     signal.raise_signal(signal.SIGTERM)

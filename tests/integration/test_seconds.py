@@ -11,17 +11,14 @@ import pytest
 import sqlalchemy as sa
 
 from actions.due_rows import fetch_next_look
-from actions.leader import Leader
 from actions.tick import run_look
 from models.database.engine import make_engine
 from models.operation_state import Queue, Reason
 from operations.rescue import LOST_AFTER
 from scheduler_server import Scheduler
-from settings import read_settings
 from tests.database import read_by
-from tests.integration.test_minute import SEVEN, SlowSender, World
+from tests.integration.test_minute import SEVEN, SlowSender, World, make_scheduler
 from tests.scheduling import (
-    FakeSender,
     add_app,
     add_event,
     at,
@@ -57,19 +54,6 @@ def seconds_engine(sqlite_url: str, world: World) -> Iterator[sa.Engine]:
     add_app(engine)
     yield engine
     engine.dispose()
-
-
-def make_scheduler(
-    engine: sa.Engine, world: World, sender: FakeSender | None = None
-) -> Scheduler:
-    return Scheduler(
-        engine,
-        Leader(engine, monotonic=world),
-        sender or FakeSender(),
-        read_settings({}, env_file=None),
-        monotonic=world,
-        host_clock=world.read,
-    )
 
 
 def live(scheduler: Scheduler, world: World, *, until: float) -> None:

@@ -29,6 +29,7 @@ from models.operation_state import Queue
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.sending.order import Message
 from operations.task_ends import record_answers
+from scheduler_server import Scheduler
 from settings import find_collector, read_settings
 from tests.collector import Collector, collecting
 from tests.database import write_by
@@ -61,6 +62,15 @@ def collector() -> Iterator[Collector]:
     """Give a collector that listens."""
     with collecting() as listening:
         yield listening
+
+
+def make_sending(engine: sa.Engine, couriers: FakeCouriers) -> Scheduler:
+    """Return a scheduler that leads, and sends tasks by *couriers*, for a small app."""
+    scheduler = make_scheduler(engine)
+    scheduler.outbox.tasks = TaskOutbox(engine, couriers)
+    scheduler.leading.hold()
+    add_app(engine)
+    return scheduler
 
 
 @pytest.fixture
@@ -195,14 +205,10 @@ def test_one_trace_leads_from_a_post_to_the_task_of_a_user(
 def test_task_that_goes_straight_to_its_queue_is_in_the_trace_of_its_operation(
     engine: sa.Engine, collector: Collector, traced: None
 ):
-    """
-    Of a batch so many are; the others are not traced on their side either.
-    """
+    """Of a batch so many are; the others are not traced on their side either."""
     del traced
     couriers = FakeCouriers()
-    scheduler = make_scheduler(engine)
-    scheduler.outbox.tasks = TaskOutbox(engine, couriers)
-    add_app(engine)
+    scheduler = make_sending(engine, couriers)
     documents = (
         make_document(name=f"{number}", operations=TASK, when=MINUTELY)
         for number in range(3 * tracing.MOST)
@@ -213,7 +219,6 @@ def test_task_that_goes_straight_to_its_queue_is_in_the_trace_of_its_operation(
     for each in posted:
         edit_action(engine, each.uid, next_due_at=now, effective_from=now)
 
-    scheduler.leading.hold()
     scheduler.tick(now)
     tracing.stop()
 
@@ -237,13 +242,9 @@ def test_task_that_a_broker_refuses_ends_its_span(
 ):
     """With what the broker said."""
     del traced
-    scheduler = make_scheduler(engine)
-    couriers = FakeCouriers(refused="no such queue")
-    scheduler.outbox.tasks = TaskOutbox(engine, couriers)
-    add_app(engine)
+    scheduler = make_sending(engine, FakeCouriers(refused="no such queue"))
     backdate(engine, post(engine, operations=TASK, when=MINUTELY).uid)
 
-    scheduler.leading.hold()
     scheduler.tick(get_now(engine))
     tracing.stop()
 
@@ -256,13 +257,10 @@ def test_answer_of_a_task_is_in_the_trace_of_its_operation(
 ):
     """With what became of it; an answer that comes twice ends nothing again."""
     del traced
-    scheduler = make_scheduler(engine)
     couriers = FakeCouriers()
-    scheduler.outbox.tasks = TaskOutbox(engine, couriers)
-    add_app(engine)
+    scheduler = make_sending(engine, couriers)
     waiting = {"run_task": TASK["run_task"] | {"wait": True}}
     backdate(engine, post(engine, operations=waiting, when=MINUTELY).uid)
-    scheduler.leading.hold()
     scheduler.tick(get_now(engine))
     (task,) = couriers.sent
     assert task.token is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -29,17 +29,14 @@ from models.requests.bulk_changes import BulkChangeModel, BulkKind, ChosenAction
 from models.requests.operations import OperationFilterModel
 from operations.claiming.claim import await_task, retry_later
 from operations.claiming.claim import claim_operation as claim
-from operations.claiming.claimed import Claim
 from operations.sending.order import fetch_sendable, mark_sent
 from overview.doctor.checks.scheduler import look_at_set_back
 from overview.doctor.finding import Finding, Health, View
-from scheduler_server import Scheduler
 from settings import read_settings
 from tests.database import read_by, write_by
+from tests.integration.test_minute import SEVEN, World, make_scheduler
 from tests.scheduling import (
     MINUTE,
-    Clock,
-    FakeSender,
     add_app,
     add_revision,
     copy_action,
@@ -49,30 +46,21 @@ from tests.scheduling import (
     get,
     make_dispatcher,
     make_operation,
+    must_claim,
     post,
     record_all,
     tick,
 )
 
-SEVEN = datetime(2026, 11, 23, 7, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-
-
-class World(Clock):
-    """A clock for the scheduler, and what that of the database adds to it."""
-
-    now = 0.0
-    fast_by = HOUR
-
-    def read(self) -> datetime:
-        """Return the time of the database."""
-        return SEVEN + timedelta(seconds=self.now) + self.fast_by
 
 
 @pytest.fixture
 def world() -> World:
     """Give the clocks: the database's is an hour fast."""
-    return World()
+    made = World()
+    made.fast_by = HOUR
+    return made
 
 
 @pytest.fixture
@@ -101,13 +89,6 @@ def set_right(engine: sa.Engine, world: World, leader: Leader) -> None:
 def follow(engine: sa.Engine, leader: Leader) -> bool:
     """Do a small part of what follows."""
     return follow_clock_set_back(engine, leader, lease=LEASE, at_most=2)
-
-
-def must_claim(engine: sa.Engine, number: int) -> Claim:
-    """Claim the operation of that number."""
-    claimed = claim(engine, make_operation(number).id, worker="w")
-    assert claimed is not None
-    return claimed
 
 
 @pytest.mark.parametrize(
@@ -144,7 +125,7 @@ def test_operations_are_dated_back(engine: sa.Engine, world: World, leader: Lead
     with writing(engine) as connection:
         messages = fetch_sendable(connection, limit=9)
         mark_sent(AtOnce(connection), [each for each in messages if each.id == sent])
-    claims = {number: must_claim(engine, number) for number in (1, 3, 4)}
+    claims = {number: must_claim(engine, rows[number].id) for number in (1, 3, 4)}
     with writing(engine) as connection:
         retry_later(connection, claims[1], delay=MINUTE, error="busy")
         await_task(connection, claims[4], within=HOUR, what="a task")
@@ -166,9 +147,7 @@ def test_operations_are_dated_back(engine: sa.Engine, world: World, leader: Lead
 
 
 def test_actions_follow_whoever_leads(engine: sa.Engine, world: World, leader: Leader):
-    """
-    Each part is a transaction under the lease, and the next leader goes on with it.
-    """
+    """Each part is a transaction under the lease; the next leader goes on with it."""
     add_revision(engine, when={"cron_rule": "* * * * *"})
     edit_action(engine, "daily", next_due_at=SEVEN + HOUR, effective_from=SEVEN)
     uids = ["daily", *copy_action(engine, "daily", 6)]
@@ -242,14 +221,7 @@ def live(
     add_app(engine, ids=["ann"])
     post(engine, uid="daily", when=when or {"cron_rule": "*/2 * * * *"})
     edit_action(engine, "daily", next_due_at=SEVEN, effective_from=SEVEN - HOUR)
-    scheduler = Scheduler(
-        engine,
-        Leader(engine, monotonic=world),
-        FakeSender(),
-        read_settings({}, env_file=None),
-        monotonic=world,
-        host_clock=world.read,
-    )
+    scheduler = make_scheduler(engine, world)
     ticks: list[datetime] = []
     scheduler.on_tick.append(lambda report: ticks.append(report.now))
     done = -1

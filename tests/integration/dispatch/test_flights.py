@@ -14,7 +14,6 @@ import actions.due_rows
 import actions.tick
 from actions.due_rows import stream_turns
 from actions.pausing.queues import pause_queue
-from actions.tick import run_tick
 from dispatch.manual_runs import run_now
 from models.occurrence import make_operation_id
 from models.operation_state import Queue
@@ -44,10 +43,8 @@ from tests.scheduling import (
 
 
 @pytest.fixture(autouse=True)
-def _app(request: pytest.FixtureRequest) -> None:
-    """Give every test with a database a small app."""
-    for name in {"engine", "postgres_engine"} & set(request.fixturenames):
-        add_app(request.getfixturevalue(name), ids=["ann", "bob"])
+def _app(any_engine: sa.Engine) -> None:
+    add_app(any_engine, ids=["ann", "bob"])
 
 
 # -- what is sent --------------------------------------------------------------
@@ -74,9 +71,7 @@ def test_messages_are_made_of_what_is_committed(engine: sa.Engine, count: int):
 
 
 def test_manual_run_overtakes_what_is_still_to_be_decided(engine: sa.Engine):
-    """
-    Somebody waits for it: the next flight finds it, and it is the first that is sent.
-    """
+    """Somebody waits for it: the next flight finds it, and sends it first."""
     uids = make_due(engine, 9)
     sender = FakeSender()
     asked: list[Any] = []
@@ -95,44 +90,6 @@ def test_manual_run_overtakes_what_is_still_to_be_decided(engine: sa.Engine):
     assert asked[0] == sender.batches[batch][0].id
     assert batch < len(sender.batches) - 1
     assert_all_sent_once(engine, sender, 10)
-
-
-def test_one_heavy_operation_of_an_app_is_sent(engine: sa.Engine):
-    """However many chunks they came in, and though the first is not marked yet."""
-    make_due(engine, 9, queue=Queue.HEAVY)
-    sender = FakeSender()
-
-    fly(make_dispatcher(engine, sender), engine)
-
-    assert 1 == len(sender.ids)
-    assert {"queued": 1, "pending": 8} == count_states(engine)
-
-
-def test_one_of_a_queueing_action_is_sent(engine: sa.Engine):
-    """Three occurrences of each: the first has to end before the second is sent."""
-    uids = make_due(engine, 5, when=MINUTELY, overlap="queue", next_due_at=at("06:58"))
-    sender = FakeSender()
-
-    report = fly(make_dispatcher(engine, sender), engine)
-
-    assert 15 == report.recorded
-    assert {make_operation_id(uid, at("06:58")) for uid in uids} == set(sender.ids)
-    assert {"queued": 5, "pending": 10} == count_states(engine)
-
-
-def test_one_of_a_skipping_action_runs(engine: sa.Engine):
-    """The latest of its occurrences; none while one is under way."""
-    uids = make_due(engine, 5, when=MINUTELY, overlap="skip", next_due_at=at("06:58"))
-    sender = FakeSender()
-    dispatcher = make_dispatcher(engine, sender)
-    fly(dispatcher, engine)
-    assert {"queued": 5, "skipped": 10} == count_states(engine)
-
-    run_tick(at("07:01"), engine=engine, dispatcher=dispatcher, chunk=2)
-
-    assert {make_operation_id(uid, NOW) for uid in uids} == set(sender.ids)
-    assert 5 == len(sender.ids)
-    assert {"queued": 5, "skipped": 15} == count_states(engine)
 
 
 def test_queue_that_is_paused_meanwhile_gets_nothing_more(engine: sa.Engine):
@@ -243,15 +200,3 @@ def test_chunk_of_which_nothing_is_due_any_more_does_not_fly(engine: sa.Engine):
     assert 1 == hooked.launches
     assert [] == [entry for entry in logs if entry["event"] == "flight_failed"]
     assert_all_sent_once(engine, sender, 4)
-
-
-def test_stream_of_turns_that_is_closed_holds_no_connection(postgres_engine: sa.Engine):
-    """As of a tick that fails."""
-    make_due(postgres_engine, 10)
-    turns = stream_turns(postgres_engine, now=NOW)
-    assert next(turns)
-
-    turns.close()
-
-    pool: Any = postgres_engine.pool
-    assert 0 == pool.checkedout()

@@ -49,10 +49,8 @@ from tests.servers import wait_until
 
 
 @pytest.fixture(autouse=True)
-def _app(request: pytest.FixtureRequest) -> None:
-    """Give every test with a database a small app."""
-    for name in {"engine", "postgres_engine"} & set(request.fixturenames):
-        add_app(request.getfixturevalue(name), ids=["ann", "bob"])
+def _app(any_engine: sa.Engine) -> None:
+    add_app(any_engine, ids=["ann", "bob"])
 
 
 # -- what fails in flight ------------------------------------------------------
@@ -196,9 +194,7 @@ def test_chunk_that_had_begun_is_not_in_the_way(
 def test_session_that_ends_before_its_flight_commits_loses_nothing(
     postgres_engine: sa.Engine, postgres_url: str
 ):
-    """
-    The tick fails; the next one records what is left, and sends and marks all once.
-    """
+    """The tick fails; the next records what is left, and sends and marks all once."""
     make_due(postgres_engine, 9)
     sender = FakeSender()
     real = make_dispatcher(postgres_engine, sender)
@@ -255,9 +251,7 @@ def test_session_that_ends_after_its_flight_committed_loses_nothing(
 def test_tick_that_fails_holds_no_connection(
     postgres_engine: sa.Engine, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """
-    Nor until the garbage is collected: a tick each second would soon have them all.
-    """
+    """Nor until garbage is collected: a tick each second would soon have them all."""
     monkeypatch.setattr(actions.due_rows, "FIRST_TURNS", 4)
     monkeypatch.setattr(actions.tick, "FIRST_TURNS", 4)
     make_due(postgres_engine, 9)
@@ -281,7 +275,6 @@ def test_tick_that_fails_holds_no_connection(
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Collect no garbage."""
     gc.disable()
     try:
         yield

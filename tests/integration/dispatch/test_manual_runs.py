@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from datetime import timedelta
 from uuid import UUID
 
@@ -15,7 +14,8 @@ from dispatch.manual_runs import find_requested_id, run_now
 from models.database.engine import reading
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.occurrence import make_manual_id
-from tests.database import write_by
+from models.operation_state import Overlap
+from tests.database import race, write_by
 from tests.scheduling import (
     REFRESH,
     FakeSender,
@@ -27,8 +27,10 @@ from tests.scheduling import (
     get,
     get_now,
     make_dispatcher,
+    make_operation,
     post,
     post_at,
+    record_all,
     tick,
 )
 
@@ -36,10 +38,8 @@ MINUTELY = {"cron_rule": "* * * * *"}
 
 
 @pytest.fixture(autouse=True)
-def _app(request: pytest.FixtureRequest) -> None:
-    """Give every test a small app."""
-    name = "engine" if "engine" in request.fixturenames else "postgres_engine"
-    add_app(request.getfixturevalue(name), ids=["ann", "bob"])
+def _app(any_engine: sa.Engine) -> None:
+    add_app(any_engine, ids=["ann", "bob"])
 
 
 def test_run_is_recorded_and_sent_and_moves_no_schedule(engine: sa.Engine):
@@ -126,8 +126,8 @@ def test_collision_is_refused_and_leaves_no_row(engine: sa.Engine):
 def test_full_queue_is_refused_too(engine: sa.Engine):
     """With the reason."""
     uid = post(engine, overlap="queue").uid
-    for number in range(100):
-        run_now(engine, uid, key=str(number))
+    waiting = {"action_uid": uid, "overlap": Overlap.QUEUE}
+    record_all(engine, *(make_operation(number, **waiting) for number in range(100)))
 
     with pytest.raises(ConflictError, match="queue full"):
         run_now(engine, uid)
@@ -171,27 +171,17 @@ def test_one_of_many_requests_at_once_runs(postgres_engine: sa.Engine):
     """Others get a conflict, or the same run if they have the same key."""
     skip = post(postgres_engine, name="skip", overlap="skip").uid
     keyed = post(postgres_engine, name="keyed", overlap="skip").uid
-    barrier = threading.Barrier(8)
-    outcomes: list[str] = []
-    ids: list[UUID] = []
 
-    def ask(number: int) -> None:
-        barrier.wait()
+    def ask(number: int) -> UUID | None:
         if number % 2:
-            ids.append(run_now(postgres_engine, keyed, key="k"))
-            return
+            return run_now(postgres_engine, keyed, key="k")
         try:
-            run_now(postgres_engine, skip)
-            outcomes.append("recorded")
+            return run_now(postgres_engine, skip)
         except ConflictError:
-            outcomes.append("refused")
+            return None
 
-    threads = [threading.Thread(target=ask, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    ids = race(8, ask)
 
-    assert ["recorded", *["refused"] * 3] == sorted(outcomes)
-    assert [make_manual_id(keyed, "k")] * 4 == ids
+    assert 3 == ids[::2].count(None)
+    assert [make_manual_id(keyed, "k")] * 4 == ids[1::2]
     assert 2 == len(fetch_all(postgres_engine))

@@ -55,6 +55,13 @@ def add_action(engine: sa.Engine, uid: str = "daily", app: str = "app") -> None:
     edit_action(engine, uid, next_due_at=None)
 
 
+@pytest.fixture(autouse=True)
+def _app(any_engine: sa.Engine) -> None:
+    """Give every test a small app with an action."""
+    add_app(any_engine)
+    add_action(any_engine)
+
+
 def fail(
     engine: sa.Engine,
     *numbers: int,
@@ -113,8 +120,6 @@ def ask_for_notices(engine: sa.Engine, uid: str, **asked: Any) -> None:
 
 def test_failures_of_one_cause_are_one_notice(engine: sa.Engine):
     """Four hundred failures that differ by ids and numbers alone are told of in one."""
-    add_app(engine)
-    add_action(engine)
     made = [make_operation(n, user_id=f"u{n}") for n in range(400)]
     record_all(engine, *made)
     execute(
@@ -139,8 +144,6 @@ def test_failures_of_one_cause_are_one_notice(engine: sa.Engine):
 
 def test_nobody_is_told_twice(engine: sa.Engine):
     """What was told of is not told of again, by this leader or by the next."""
-    add_app(engine)
-    add_action(engine)
     fail(engine, 0)
     noticer = make_noticer(engine)
     noticer.look()
@@ -155,8 +158,6 @@ def test_nobody_is_told_twice(engine: sa.Engine):
 
 def test_older_leader_tells_nobody(engine: sa.Engine):
     """One whose lease was taken over writes nothing, and marks nothing as told."""
-    add_app(engine)
-    add_action(engine)
     fail(engine, 0)
     older = make_noticer(engine)
     write_by(engine, expire_lease)
@@ -172,8 +173,6 @@ def test_crash_before_the_commit_tells_later(
     engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
     """Marks and notices are one transaction: neither is there without the other."""
-    add_app(engine)
-    add_action(engine)
     fail(engine, 0)
     noticer = make_noticer(engine)
 
@@ -190,11 +189,7 @@ def test_crash_before_the_commit_tells_later(
 
 
 def test_more_of_the_same_waits_an_hour(engine: sa.Engine):
-    """
-    Further failures of an open cause count, and are told of together after an hour.
-    """
-    add_app(engine)
-    add_action(engine)
+    """Further failures of an open cause are told of together after an hour."""
     now = get_now(engine)
     noticer = make_noticer(engine)
     fail(engine, 0)
@@ -211,8 +206,6 @@ def test_more_of_the_same_waits_an_hour(engine: sa.Engine):
 
 def test_pause_doubles_up_to_a_day(engine: sa.Engine):
     """A cause that lasts for days is told of once a day in the end."""
-    add_app(engine)
-    add_action(engine)
     start = get_now(engine)
     noticer = make_noticer(engine)
 
@@ -227,8 +220,6 @@ def test_pause_doubles_up_to_a_day(engine: sa.Engine):
 
 def test_action_that_joins_is_told_of_soon(engine: sa.Engine):
     """Another action that fails of an open cause is told of after five minutes."""
-    add_app(engine)
-    add_action(engine)
     add_action(engine, "other")
     now = get_now(engine)
     noticer = make_noticer(engine)
@@ -246,11 +237,7 @@ def test_action_that_joins_is_told_of_soon(engine: sa.Engine):
 
 
 def test_success_is_told_of_once(engine: sa.Engine):
-    """
-    When the action succeeds again, that is told, and the next failure is a new cause.
-    """
-    add_app(engine)
-    add_action(engine)
+    """When the action succeeds again; the next failure is a new cause."""
     now = get_now(engine)
     noticer = make_noticer(engine)
     fail(engine, 0, 1, at=now)
@@ -269,11 +256,7 @@ def test_success_is_told_of_once(engine: sa.Engine):
 
 
 def test_nothing_is_over_while_it_fails_in_turns(engine: sa.Engine):
-    """
-    An action that fails and works in turns sends no mail a minute: calm comes first.
-    """
-    add_app(engine)
-    add_action(engine)
+    """An action that fails and works in turns sends no mail a minute: calm first."""
     now = get_now(engine)
     noticer = make_noticer(engine)
 
@@ -288,8 +271,6 @@ def test_nothing_is_over_while_it_fails_in_turns(engine: sa.Engine):
 
 def test_all_that_failed_has_to_succeed(engine: sa.Engine):
     """Nobody is told that it is over while one of two actions has not succeeded."""
-    add_app(engine)
-    add_action(engine)
     add_action(engine, "other")
     # due again, so that it is waited for
     edit_action(engine, "other", next_due_at=get_now(engine) + HOUR)
@@ -309,8 +290,6 @@ def test_all_that_failed_has_to_succeed(engine: sa.Engine):
 
 def test_deleted_action_is_not_waited_for(engine: sa.Engine):
     """It is over when what is left has succeeded."""
-    add_app(engine)
-    add_action(engine)
     add_action(engine, "other")
     now = get_now(engine)
     noticer = make_noticer(engine)
@@ -326,8 +305,6 @@ def test_deleted_action_is_not_waited_for(engine: sa.Engine):
 
 def test_retry_that_succeeds_ends_it(engine: sa.Engine):
     """The operation that failed, tried again by hand, counts as a success."""
-    add_app(engine)
-    add_action(engine)
     now = get_now(engine)
     noticer = make_noticer(engine)
     ids = fail(engine, 0, at=now)
@@ -341,8 +318,6 @@ def test_retry_that_succeeds_ends_it(engine: sa.Engine):
 
 def test_retry_that_fails_again_counts_again(engine: sa.Engine):
     """It is news to whoever thinks that it was mended."""
-    add_app(engine)
-    add_action(engine)
     now = get_now(engine)
     noticer = make_noticer(engine)
     ids = fail(engine, 0, at=now)
@@ -356,8 +331,6 @@ def test_retry_that_fails_again_counts_again(engine: sa.Engine):
 
 def test_attempt_that_is_repeated_is_no_failure(engine: sa.Engine):
     """What waits for its next attempt is told to nobody."""
-    add_app(engine)
-    add_action(engine)
     [waits] = record_all(engine, make_operation(0))
     edit(engine, waits, reason="step failed", error=REFUSED, attempt=1)
 
@@ -366,8 +339,6 @@ def test_attempt_that_is_repeated_is_no_failure(engine: sa.Engine):
 
 def test_notice_that_fails_makes_no_notice(engine: sa.Engine):
     """A wrong address must not go round in circles."""
-    add_app(engine)
-    add_action(engine)
     fail(engine, 0)
     noticer = make_noticer(engine)
     noticer.look()
@@ -383,11 +354,7 @@ def test_notice_that_fails_makes_no_notice(engine: sa.Engine):
 
 
 def test_missed_occurrences_are_told_of(engine: sa.Engine):
-    """
-    One notice for the actions that an outage hit, with the count of all occurrences.
-    """
-    add_app(engine)
-    add_action(engine)
+    """One notice for all actions of an outage, with the count of all occurrences."""
     add_action(engine, "other")
     missed = {"state": OperationState.MISSED, "reason": "outage"}
     record_all(
@@ -403,8 +370,6 @@ def test_missed_occurrences_are_told_of(engine: sa.Engine):
 
 def test_uncertain_mails_are_told_of(engine: sa.Engine):
     """They are told of when their operation is final, with how many there are."""
-    add_app(engine)
-    add_action(engine)
     [running] = record_all(engine, make_operation(0))
     mails = dict.fromkeys(("u1", "u2"), "uncertain")
     add_mails(engine, running, mails, at=get_now(engine))
@@ -422,9 +387,7 @@ def test_uncertain_mails_are_told_of(engine: sa.Engine):
 
 def test_small_app_hears_of_its_own(engine: sa.Engine):
     """An app that asks is told of its own failures, and of nobody else's."""
-    add_app(engine)
     add_app(engine, "neighbour")
-    add_action(engine)
     add_action(engine, "other", app="neighbour")
     ask_for_notices(engine, "app", mail=["ann@example.org"])
     fail(engine, 0)
@@ -438,12 +401,8 @@ def test_small_app_hears_of_its_own(engine: sa.Engine):
 
 
 def test_installation_hears_of_all_in_one(engine: sa.Engine):
-    """
-    One cause in two apps is one notice to the operator, and one to the app that asks.
-    """
-    add_app(engine)
+    """One cause in two apps: one notice to the operator, one to the app that asks."""
     add_app(engine, "neighbour")
-    add_action(engine)
     add_action(engine, "other", app="neighbour")
     ask_for_notices(engine, "app", webhook="https://example.org/hook")
     fail(engine, 0)
@@ -458,8 +417,6 @@ def test_installation_hears_of_all_in_one(engine: sa.Engine):
 
 def test_failures_of_long_ago_are_not_told_of(engine: sa.Engine):
     """Whoever asks for notices hears of what fails from then on."""
-    add_app(engine)
-    add_action(engine)
     fail(engine, 0, at=get_now(engine) - HOUR)
     noticer = make_noticer(engine)
 
@@ -472,8 +429,6 @@ def test_failures_of_long_ago_are_not_told_of(engine: sa.Engine):
 
 def test_what_failed_while_nobody_led_is_told_of(engine: sa.Engine):
     """The next leader goes on where the last look was, however long ago."""
-    add_app(engine)
-    add_action(engine)
     noticer = make_noticer(engine)
     noticer.look()
     write_by(engine, record_watch, get_now(engine) - 48 * HOUR)
@@ -484,8 +439,6 @@ def test_what_failed_while_nobody_led_is_told_of(engine: sa.Engine):
 
 def test_nothing_is_remembered_while_nobody_asks(engine: sa.Engine):
     """With nobody to tell, nothing is written at all."""
-    add_app(engine)
-    add_action(engine)
     [failed] = fail(engine, 0)
 
     assert 0 == make_noticer(engine, mail=()).look()
@@ -498,8 +451,6 @@ def test_nothing_is_remembered_while_nobody_asks(engine: sa.Engine):
 
 def test_paused_notices_are_silent(engine: sa.Engine):
     """The action of notices is paused like any other."""
-    add_app(engine)
-    add_action(engine)
     noticer = make_noticer(engine)
     fail(engine, 0)
     noticer.look()
@@ -509,21 +460,8 @@ def test_paused_notices_are_silent(engine: sa.Engine):
     assert 0 == noticer.look()
 
 
-def test_errors_with_other_words_each_are_bounded(engine: sa.Engine):
-    """An app whose every error is another fills nobody's mailbox."""
-    add_app(engine)
-    add_action(engine)
-    for number in range(60):
-        fail(engine, number, error="".join(chr(97 + int(c)) for c in f"{number:04}"))
-
-    assert 21 == make_noticer(engine).look()
-    assert 60 == sum(each["count"] for each in fetch_notices(engine))
-
-
 def test_what_somebody_is_writing_waits_for_the_next_look(postgres_engine: sa.Engine):
     """A look waits for nobody who tries many operations again at this moment."""
-    add_app(postgres_engine)
-    add_action(postgres_engine)
     ids = fail(postgres_engine, 0, 1)
     noticer = make_noticer(postgres_engine)
 
@@ -541,8 +479,6 @@ def test_many_are_told_in_several_looks(
 ):
     """One look takes a bounded number, and says that there may be more."""
     monkeypatch.setattr(looking, "MOST_AT_ONCE", 3)
-    add_app(engine)
-    add_action(engine)
     fail(engine, *range(4))
     noticer = make_noticer(engine)
 
@@ -556,8 +492,6 @@ def test_many_are_told_in_several_looks(
 
 def test_notices_are_operations_of_the_scheduler(engine: sa.Engine):
     """They belong to its own app, wait to be sent, and are under the leader's fence."""
-    add_app(engine)
-    add_action(engine)
     fail(engine, 0)
     make_noticer(engine).look()
 
@@ -570,7 +504,6 @@ def test_notices_are_operations_of_the_scheduler(engine: sa.Engine):
 
 def test_test_notice_goes_to_those_who_are_named(engine: sa.Engine):
     """As any notice does; it tells of no operation, and no cause stays open."""
-    add_app(engine)
     ask_for_notices(engine, "app", mail=["ann@example.org"])
 
     operation_id = write_by(engine, send_test_notice, "app")
@@ -589,8 +522,6 @@ def test_test_notice_goes_to_those_who_are_named(engine: sa.Engine):
 
 def test_test_notice_to_nobody_is_refused(engine: sa.Engine):
     """With where to name somebody; and while notices are paused, with that."""
-    add_app(engine)
-
     with writing(engine) as connection, pytest.raises(ConflictError) as nobody:
         send_test_notice(connection, "app")
     with writing(engine) as connection, pytest.raises(ConflictError) as operator:

@@ -12,9 +12,9 @@ from dispatch.upkeep import do_all
 from models.database.engine import Author, writing
 from models.database.tables import changes, scheduled_actions
 from models.errors import ConflictError, NotFoundError
-from operations.claiming.claim import claim_operation
+from models.operation_state import Overlap
 from operations.record import QUEUE_LIMIT
-from tests.database import fetch_rows
+from tests.database import fetch_rows, note_statements
 from tests.integration.operations.staging import add_domains
 from tests.scheduling import (
     FakeSender,
@@ -24,7 +24,10 @@ from tests.scheduling import (
     get,
     get_now,
     make_dispatcher,
+    make_operation,
+    must_claim,
     post,
+    record_all,
     tick,
 )
 
@@ -61,8 +64,7 @@ def test_worker_gets_what_was_asked_for(engine: sa.Engine):
 
     asked = []
     for operation_id in ids:
-        claimed = claim_operation(engine, operation_id, worker="w")
-        assert claimed is not None
+        claimed = must_claim(engine, operation_id)
         asked.append((claimed.document["operations"], claimed.details.get("force")))
         edit(engine, operation_id, state="succeeded", claim_token=None)
     assert [
@@ -113,8 +115,10 @@ def test_name_that_an_admin_took_is_left_alone(engine: sa.Engine):
 
 def test_too_many_are_refused(engine: sa.Engine):
     """A refusal leaves no row."""
-    for _ in range(QUEUE_LIMIT):
-        _refresh(engine)
+    uid = get(engine, _refresh(engine)).action_uid
+    waiting = {"action_uid": uid, "overlap": Overlap.QUEUE}
+    others = range(QUEUE_LIMIT - 1)
+    record_all(engine, *(make_operation(number, **waiting) for number in others))
 
     with pytest.raises(ConflictError, match="too many"):
         _refresh(engine)
@@ -137,14 +141,9 @@ def test_what_is_not_there_is_not_refreshed(engine: sa.Engine):
 
 
 def test_app_is_locked_before_its_action(engine: sa.Engine):
-    """
-    In the order of a pause and of a deletion, with which it would deadlock otherwise.
-    """
+    """As by a pause and a deletion, with which it would deadlock otherwise."""
     _refresh(engine, "a")
-    asked: list[str] = []
-    sa.event.listen(
-        engine, "before_cursor_execute", lambda *given: asked.append(given[2])
-    )
+    asked = note_statements(engine)
 
     _refresh(engine, "b")
 

@@ -26,7 +26,7 @@ from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.list_operations import fetch_steps
 from operations.sending.tasks import Ready
 from operations.task_ends import record_answers
-from tests.database import execute, read_by, write_by
+from tests.database import execute, note_statements, read_by, write_by
 from tests.scheduling import (
     BROKER_DOWN,
     MINUTE,
@@ -154,15 +154,12 @@ def case(engine: sa.Engine) -> Case:
 
 
 def fetch_step(engine: sa.Engine, operation_id: UUID) -> Any:
-    """Return the only step."""
     (step,) = read_by(engine, fetch_steps, [operation_id])[operation_id]
     return step
 
 
 def test_tick_sends_a_task_straight_to_its_queue(engine: sa.Engine, case: Case):
-    """
-    No worker of ours hears of it; what it waits for is marked, and its answer ends it.
-    """
+    """No worker of ours hears of it; it is marked, and its answer ends it."""
     case.add(kwargs={"due": "{{ scheduled_for }}", "by": "{{ app.name }}"})
 
     tick(case.dispatcher, get_now(engine))
@@ -194,11 +191,7 @@ def test_task_that_a_tick_has_recorded_is_not_read_again(
 ):
     """It is made from what was decided, unless it is to be told of its small app."""
     now = backdate(engine, case.add(kwargs={"given": named}))
-    statements: list[str] = []
-
-    @sa.event.listens_for(engine, "before_cursor_execute")
-    def _note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-        statements.append(statement)
+    statements = note_statements(engine)
 
     tick(case.dispatcher, now)
 
@@ -470,9 +463,7 @@ def test_retry_goes_the_same_way(engine: sa.Engine, case: Case):
 def test_answer_from_before_a_retry_counts_nothing_though_it_was_not_marked(
     engine: sa.Engine, case: Case
 ):
-    """
-    Sent, not marked, canceled and retried: who asked for that wants it done again.
-    """
+    """Sent, not marked, canceled and retried: it is wanted done again."""
     case.couriers.is_late = True
     operation_id = case.run()
     case.send()
@@ -512,9 +503,7 @@ def test_next_in_line_waits_for_the_answer(engine: sa.Engine, case: Case):
 def test_what_is_retried_waits_for_a_task_that_a_courier_has(
     engine: sa.Engine, case: Case
 ):
-    """
-    Though it was recorded before that, and the database does not know of the task yet.
-    """
+    """Though recorded before that, and the database knows of no task yet."""
     uid = post(engine, operations={"run_task": TASK}, overlap=Overlap.QUEUE.value).uid
     first, second = run_now(engine, uid), run_now(engine, uid)
     write_by(engine, cancel, first, reason="canceled")

@@ -69,7 +69,6 @@ def plan(
     app: str | None = None,
     **changes: Any,
 ) -> Plan:
-    """Plan a backfill of the week."""
     asked = ask(**changes)
     return read_by(engine, plan_backfill, uid, asked, retention=retention, app=app)
 
@@ -77,14 +76,12 @@ def plan(
 def start(
     engine: sa.Engine, uid: str, *, app: str | None = None, **changes: Any
 ) -> UUID:
-    """Start a backfill of the week, and return its id."""
     asked = ask(**{"at_once": 3, **changes})
     with writing(engine, author=ANN) as connection:
         return start_backfill(connection, uid, asked, retention=KEPT, app=app)
 
 
 def make_backfiller(engine: sa.Engine) -> Backfiller:
-    """Return the backfiller of a leader."""
     leader = Leader(engine)
     assert leader.hold()
     return Backfiller(engine, leader)
@@ -104,7 +101,6 @@ def fetch_outcomes(engine: sa.Engine, backfill_id: UUID) -> list[str | None]:
 
 
 def get_backfill(engine: sa.Engine, backfill_id: UUID) -> sa.Row[Any]:
-    """Return the row of a backfill."""
     return fetch_rows(
         engine, sa.select(backfills).where(backfills.c.id == backfill_id)
     ).one()

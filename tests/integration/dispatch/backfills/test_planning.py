@@ -27,7 +27,6 @@ from tests.scheduling import (
     MONDAY,
     add_app,
     edit_action,
-    fetch_all,
     get_now,
     make_operation,
     post,
@@ -39,7 +38,6 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def _app(engine: sa.Engine) -> None:
-    """Give every test a small app."""
     add_app(engine)
 
 
@@ -82,9 +80,7 @@ def test_each_occurrence_says_what_is_recorded_of_it(engine: sa.Engine):
 
 
 def test_ranges_of_missed_occurrences_may_overlap(engine: sa.Engine):
-    """
-    A shorter one within a longer one hides nothing; one before the period is left out.
-    """
+    """A shorter one in a longer one hides nothing; one before the period is out."""
     uid = post_daily(engine)
     week_before = SEVENS[0] - 7 * DAY
     for first, last, reason in [
@@ -127,16 +123,6 @@ def test_what_succeeded_or_is_live_is_never_chosen(
         record_state(engine, uid, occurrence, state)
 
     assert chosen == [str(e.recorded) for e in plan(engine, uid, which=which).chosen]
-
-
-def test_listing_stores_nothing(engine: sa.Engine):
-    """It only reads, and says how many there are of each kind."""
-    uid = post_daily(engine)
-
-    found = plan(engine, uid)
-
-    assert [] == fetch_all(engine)
-    assert (7, {"nothing": 7}) == (found.total, found.by_recorded)
 
 
 def test_what_the_next_tick_decides_is_left_to_it(engine: sa.Engine):

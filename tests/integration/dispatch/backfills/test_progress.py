@@ -10,9 +10,10 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader, LeadershipLostError
+from actions.leader import LeadershipLostError
 from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.posting.post import delete_action
+from actions.posting.revisions import require_action
 from dispatch.backfills.progress import Backfiller
 from dispatch.backfills.requests import cancel_backfill, find_wait
 from dispatch.upkeep import do_all
@@ -22,7 +23,7 @@ from models.occurrence import make_operation_id
 from models.operation_state import Overlap, Queue
 from models.requests.actions import Which
 from operations.cancel_and_retry import cancel, reopen
-from tests.database import execute, read_by, write_by
+from tests.database import execute, outlives, read_by, write_by
 from tests.integration.dispatch.backfills.backfilling import (
     ANN,
     DAY,
@@ -60,9 +61,8 @@ HOOK = {"call_webhook": {"url": "https://example.com/hook"}}
 
 
 @pytest.fixture(autouse=True)
-def _app(engine: sa.Engine) -> None:
-    """Give every test a small app."""
-    add_app(engine)
+def _app(any_engine: sa.Engine) -> None:
+    add_app(any_engine)
 
 
 def end_all(engine: sa.Engine, state: str = "succeeded") -> None:
@@ -254,9 +254,7 @@ def test_occurrence_to_come_is_not_skipped_for_a_backfill(engine: sa.Engine):
 
 
 def test_runs_longer_than_their_interval_keep_nothing_waiting(engine: sa.Engine):
-    """
-    They are skipped one by one anyway, and the backfill would never come to its turn.
-    """
+    """They are skipped one by one anyway; the backfill would never have a turn."""
     uid = post_daily(engine, overlap="skip", when={"cron_rule": "0 * * * *"})
     now = get_now(engine)
     record_state(
@@ -449,10 +447,6 @@ def test_old_leader_records_nothing(engine: sa.Engine):
     assert [] == fetch_all(engine)
 
 
-class KilledError(Exception):
-    """The process is gone."""
-
-
 def test_killed_between_any_two_statements_it_loses_and_doubles_nothing(
     engine: sa.Engine,
 ):
@@ -460,47 +454,18 @@ def test_killed_between_any_two_statements_it_loses_and_doubles_nothing(
     uid = post_daily(engine)
     record_state(engine, uid, SEVENS[1], "failed")
     backfill = start(engine, uid, at_once=7)
-    statements = 0
     deaths = 0
-    while True:
-        survived = _look_until(engine, statements)
-        if survived:
-            break
+    while not outlives(engine, deaths, make_backfiller(engine).look):
         deaths += 1
         assert ["failed"] == [row.state for row in fetch_all(engine)]
         assert {None} == {*fetch_outcomes(engine, backfill)}
-        statements += 1
+        execute(engine, sa.text("delete from leases"))
 
     assert deaths > 10
     assert SEVENS == [row.occurrence for row in fetch_all(engine)]
     assert ["recorded", "retried", *["recorded"] * 5] == fetch_outcomes(
         engine, backfill
     )
-
-
-def _look_until(engine: sa.Engine, statements: int) -> bool:
-    """Look with a process that dies before its statement of that number."""
-    leader = Leader(engine)
-    execute(engine, sa.text("delete from leases"))
-    assert leader.hold()
-    left = statements
-
-    def die(*_arguments: object) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise KilledError
-
-    sa.event.listen(engine, "before_cursor_execute", die)
-    sa.event.listen(engine, "commit", die)
-    try:
-        Backfiller(engine, leader).look()
-    except KilledError:
-        return False
-    finally:
-        sa.event.remove(engine, "before_cursor_execute", die)
-        sa.event.remove(engine, "commit", die)
-    return True
 
 
 def test_all_have_their_turn(engine: sa.Engine):
@@ -555,9 +520,7 @@ def test_cancel_by_hand_counts_as_final(engine: sa.Engine):
 
 
 def test_tick_and_backfill_of_one_occurrence_record_it_once(engine: sa.Engine):
-    """
-    A clock that was set back lets a tick decide again what a backfill has recorded.
-    """
+    """A clock set back lets a tick decide again what a backfill has recorded."""
     uid = post_daily(engine, when={"cron_rule": "* * * * *"})
     now = get_now(engine).replace(second=0, microsecond=0)
     minutes = timedelta(minutes=3)
@@ -588,3 +551,18 @@ def test_what_is_pruned_meanwhile_is_left(engine: sa.Engine):
 
     outcomes = fetch_outcomes(engine, backfill)
     assert ["left: it is pruned", *["recorded"] * 6] == outcomes
+
+
+def test_action_that_is_locked_has_its_turn_later(postgres_engine: sa.Engine):
+    """The leader, for which all others wait, does not wait for one action."""
+    uid = post_daily(postgres_engine)
+    backfill = start(postgres_engine, uid, at_once=7)
+    backfiller = make_backfiller(postgres_engine)
+
+    with writing(postgres_engine) as connection:
+        require_action(connection, uid, lock=True)
+        backfiller.look()
+
+        assert [None] * 7 == fetch_outcomes(postgres_engine, backfill)
+    backfiller.look()
+    assert ["recorded"] * 7 == fetch_outcomes(postgres_engine, backfill)

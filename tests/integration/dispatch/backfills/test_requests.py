@@ -16,7 +16,7 @@ from dispatch.backfills.requests import (
 from models.database.engine import writing
 from models.database.tables import changes
 from models.errors import ConflictError, NotFoundError, UsageError
-from tests.database import fetch_rows, write_by
+from tests.database import fetch_rows, note_statements, write_by
 from tests.integration.dispatch.backfills.backfilling import (
     ANN,
     SEVENS,
@@ -33,7 +33,6 @@ from tests.scheduling import MONDAY, add_app, edit, fetch_all
 
 @pytest.fixture(autouse=True)
 def _app(engine: sa.Engine) -> None:
-    """Give every test a small app."""
     add_app(engine)
 
 
@@ -151,10 +150,7 @@ def test_another_tenants_backfill_is_unknown(engine: sa.Engine):
 def test_unknown_backfill_locks_no_lease(engine: sa.Engine):
     """Whoever tries random ids, or those of another tenant, locks no lease."""
     backfill = start(engine, post_daily(engine))
-    asked: list[str] = []
-    sa.event.listen(
-        engine, "before_cursor_execute", lambda *given: asked.append(given[2])
-    )
+    asked = note_statements(engine)
 
     for unknown, app in ((uuid4(), None), (backfill, "other")):
         with writing(engine) as connection, pytest.raises(NotFoundError):

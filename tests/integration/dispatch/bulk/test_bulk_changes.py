@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -28,7 +29,7 @@ from models.database.tables import bulk_changes, changes
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.operation_state import Queue
 from models.requests.bulk_changes import BulkChangeModel
-from tests.database import execute, fetch_rows, read_by, write_by
+from tests.database import execute, fetch_rows, outlives, read_by, write_by
 from tests.scheduling import (
     REFRESH,
     add_app,
@@ -74,7 +75,6 @@ def start(engine: sa.Engine, asked: BulkChangeModel, app: str | None = None) -> 
 
 
 def finish(engine: sa.Engine, runner_: BulkRunner | None = None) -> None:
-    """Do all there is to do."""
     runner_ = runner_ or BulkRunner(engine)
     while runner_.look():
         pass
@@ -94,7 +94,6 @@ def find_paused(engine: sa.Engine, app: str = "shop", count: int = 5) -> list[in
 
 
 def record_states(engine: sa.Engine, *states: str, **changes: Any) -> list[UUID]:
-    """Record an operation in each of these states."""
     ids = []
     for number, state in enumerate(states):
         made = make_operation(number, id=uuid4(), **changes)
@@ -332,10 +331,6 @@ def test_killed_runner_is_taken_over_where_it_was(engine: sa.Engine):
     assert [0, 1, 2, 3, 4] == find_paused(engine)
 
 
-class KilledError(Exception):
-    """The process is gone."""
-
-
 @pytest.mark.parametrize("kind", ["pause", "run", "cancel"])
 def test_killed_between_any_two_statements_it_does_each_once(
     engine: sa.Engine, kind: str
@@ -345,38 +340,15 @@ def test_killed_between_any_two_statements_it_does_each_once(
     if kind == "cancel":
         record_states(engine, *["pending"] * 3)
     bulk = start(engine, make(kind, expected=3))
-    statements, deaths = 0, 0
-    while not _look_until(engine, statements):
-        statements += 1
+    deaths = 0
+    while not outlives(engine, deaths, partial(finish, engine)):
+        execute(engine, sa.update(bulk_changes).values(claim_token=None))
         deaths += 1
 
     assert deaths > 10
     shown = show(engine, bulk)
     assert ("finished", 3, {}) == (shown.state, shown.done, shown.refused)
     assert {"pause": 0, "run": 3, "cancel": 3}[kind] == len(fetch_all(engine))
-
-
-def _look_until(engine: sa.Engine, statements: int) -> bool:
-    """Look with a process that dies before its statement of that number."""
-    left = statements
-
-    def die(*_arguments: object) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise KilledError
-
-    execute(engine, sa.update(bulk_changes).values(claim_token=None))
-    sa.event.listen(engine, "before_cursor_execute", die)
-    sa.event.listen(engine, "commit", die)
-    try:
-        finish(engine)
-    except KilledError:
-        return False
-    finally:
-        sa.event.remove(engine, "before_cursor_execute", die)
-        sa.event.remove(engine, "commit", die)
-    return True
 
 
 def test_two_take_turns(engine: sa.Engine):
