@@ -110,9 +110,14 @@ class Project:
         return sorted(int(number) for name, number in pairs if name == self.prefix)
 
 
+def make_site(broker_url: str, folder: Path) -> Project:
+    """Return the project of Django."""
+    return Project("django_site", "site", "quick", broker_url, folder)
+
+
 def make_projects(broker_url: str, folder: Path) -> list[Project]:
-    """Return a plain project, and one that looks like Django's."""
+    """Return a plain project, and Django's."""
     return [
         Project("plain", "shop", "celery", broker_url, folder),
-        Project("site", "site", "quick", broker_url, folder),
+        make_site(broker_url, folder),
     ]

@@ -17,11 +17,11 @@ from tests.chaos.installation import Installation, make_worker_command
 from tests.chaos.steps import EFFECTS
 from tests.neighbours.django_site.tasks import is_to_fail
 from tests.neighbours.meeting import record_runs
-from tests.neighbours.project import Project
+from tests.neighbours.project import make_site
 from tests.servers import ROOT, run_warm, wait_until
 
 #: Tasks of each side.
-COUNT = 50
+COUNT = 20
 
 
 @contextmanager
@@ -39,14 +39,12 @@ def run_real_worker(installation: Installation) -> Iterator[None]:
 
 def test_no_task_is_lost_and_every_outcome_is_told(installation: Installation) -> None:
     """Theirs run as ever. Of ours each operation ends as its task does, and says so."""
-    site = Project(
-        "django_site", "site", "site", installation.broker_url, installation.folder
-    )
+    site = make_site(installation.broker_url, installation.folder)
     task = {
         "name": "site.report",
         "args": ["{{ operation.id }}"],
         "kwargs": {"due": "{{ scheduled_for }}"},
-        "queue": "site",
+        "queue": site.queue,
         "wait": True,
     }
     uid = installation.add("report", operations={"run_task": task})
@@ -91,7 +89,7 @@ def test_a_scheduler_takes_the_place_of_its_beat(
     redis_url: str, tmp_path: Path
 ) -> None:
     """As docs/celery-project.md says, with nothing else of ours."""
-    site = Project("django_site", "site", "site", redis_url, tmp_path)
+    site = make_site(redis_url, tmp_path)
     environ = {
         **site.environ,
         "PYTHONPATH": str(ROOT),

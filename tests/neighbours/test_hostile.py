@@ -84,7 +84,6 @@ def at_work(installation: Installation) -> Iterator[Callable[[Sequence[bytes]], 
 
 
 def count_aside(installation: Installation) -> int:
-    """Return how many messages lie aside."""
     with open_aside(installation.settings) as aside:
         return aside.count()
 

@@ -19,7 +19,7 @@ def test_no_task_is_lost_and_remote_control_stays_at_home(
     installation: Installation,
 ) -> None:
     """
-    Two projects, one of them with a default queue called like ours, and hundreds each;
+    Two projects, one of them with a default queue called like ours, and many tasks;
     a neighbour that tells all workers to stop stops its own.
     """
     projects = make_projects(installation.broker_url, installation.folder)
@@ -28,9 +28,7 @@ def test_no_task_is_lost_and_remote_control_stays_at_home(
 
 
 def test_what_is_not_ours_stays_in_the_queue(installation: Installation) -> None:
-    """
-    Unknown tasks and other installations' messages go back; the rest is put aside.
-    """
+    """Unknown tasks and others' messages go back; the rest is put aside."""
     check_that_strangers_stay(installation)
 
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from uuid import UUID
 
+import amqp
 import sqlalchemy as sa
 
 from celery_app.routing import find_broker_names
-from models.operation_state import OperationState, Queue
+from models.operation_state import WORKER_QUEUES, OperationState, Queue
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
 from tests.database import execute
-from tests.rabbit.server import CONSUMER_TIMEOUT_S, connect
+from tests.neighbours.meeting import record_many
+from tests.rabbit.server import CONSUMER_TIMEOUT_S, connect, list_declared, purge
 from tests.servers import wait_until
+
+_OURS = {
+    name for queue in WORKER_QUEUES for name in find_broker_names(queue, "minutehand")
+}
 
 
 def make_old(installation: Installation, operation_id: UUID) -> None:
@@ -87,3 +93,33 @@ def test_long_operation_outlives_the_consumer_timeout(
         assert worker.poll() is None
     assert [OperationState.SUCCEEDED] * 2 == [row.state, then.state]
     assert (row.attempt, installation.count_effects(long)) == (1, 1)
+
+
+def test_nothing_but_what_is_needed_is_declared(
+    installation: Installation, rabbit: Victim
+) -> None:
+    """
+    Three queues, their exchanges, and those of remote control: all with our prefix.
+
+    The classic queue of somebody with our word is left alone: a worker that declared it
+    as its own would be refused again and again.
+    """
+    purge(rabbit)
+    with connect(rabbit) as connection:
+        channel = connection.channel()
+        channel.queue_declare("celery", durable=True, auto_delete=False)
+        channel.basic_publish(amqp.Message("theirs"), routing_key="celery")
+        with installation.scheduler(), installation.worker() as worker:
+            [ran] = record_many(installation, 1)
+            row = installation.wait_until_final(ran)
+            queues, exchanges = list_declared(rabbit)
+
+            assert worker.poll() is None
+        waiting = channel.queue_declare("celery", passive=True)
+
+    control = {"minutehand.pidbox", "minutehand.events", "reply.minutehand.pidbox"}
+    assert _OURS | {"worker@tests.minutehand.pidbox", "celery"} == queues
+    assert exchanges - _OURS <= control
+    assert row.state == "succeeded"
+    assert (1, 0) == (waiting.message_count, waiting.consumer_count)
+    assert "PRECONDITION" not in installation.read_log("worker")

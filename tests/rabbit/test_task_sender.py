@@ -49,7 +49,6 @@ def make_settings(url: str) -> Settings:
 
 
 def send(sender: CeleryTaskSender) -> str:
-    """Send a task and return its id."""
     task_id = str(uuid4())
     sender.send(
         ForeignTask("shop.report", task_id, [1], queue=QUEUE, connection="shop")
@@ -75,11 +74,9 @@ def test_queue_that_is_missing_is_told(rabbit: Victim, channel: amqp.Channel):
     assert [[1], {}] == json.loads(message.body)[:2]
 
 
-@pytest.mark.parametrize("arguments", [{}, {"x-queue-type": "quorum"}])
-def test_queue_stays_as_its_owner_made_it(
-    rabbit: Victim, channel: amqp.Channel, arguments: dict[str, str]
-):
+def test_queue_stays_as_its_owner_made_it(rabbit: Victim, channel: amqp.Channel):
     """Of whatever kind it is."""
+    arguments = {"x-queue-type": "quorum"}
     channel.queue_declare(QUEUE, durable=True, auto_delete=False, arguments=arguments)
 
     task_id = send(CeleryTaskSender(make_settings(rabbit.url)))
@@ -99,7 +96,6 @@ def test_other_node_is_tried(rabbit: Victim, channel: amqp.Channel):
 
 
 def make_answer() -> amqp.Message:
-    """Return an answer, as a worker sends it."""
     headers = {"task": SUCCEEDED, TOKEN: str(uuid4())}
     return amqp.Message(
         "[[7], {}, {}]", content_type="application/json", application_headers=headers
@@ -190,9 +186,7 @@ def test_queue_of_answers_that_exists_is_read_as_it_is(answering: Answering):
 def test_what_another_reader_holds_is_not_taken_for_nothing(
     rabbit: Victim, answering: Answering
 ):
-    """
-    Whoever reads it later has what the first did not keep, as soon as that is gone.
-    """
+    """Who reads it later has what the first did not keep, once that is gone."""
     first, channel, installation = answering
     second = CeleryTaskSender(make_settings(rabbit.url), lambda: installation)
     channel.queue_declare(answering.queue, durable=True, auto_delete=False)
@@ -241,9 +235,7 @@ def test_exchange_that_leads_nowhere_is_told(rabbit: Victim, channel: amqp.Chann
 def test_exchange_of_which_no_worker_knows_the_task_is_told(
     rabbit: Victim, channel: amqp.Channel, tmp_path: Path
 ):
-    """
-    The broker does not say which queues it leads to; the workers say what they know.
-    """
+    """The broker tells no queues; the workers say what they know."""
     settings = make_settings(rabbit.url)
     channel.queue_declare(QUEUE, durable=True, auto_delete=False)
 

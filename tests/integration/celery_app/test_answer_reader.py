@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -33,7 +32,7 @@ from tests.integration.operations.test_task_ends import (
     run,
 )
 from tests.scheduling import edit, get, get_now, say_why
-from tests.unit.operations.fakes import FakeTaskSender, World
+from tests.unit.operations.fakes import FakeTaskSender
 
 
 class CountingSender(FakeTaskSender):
@@ -64,19 +63,24 @@ class Clock:
         return self.now
 
 
-@pytest.fixture
-def ports(tmp_path: Path) -> Ports:
-    """Give a world with a sender that keeps what it is sent."""
-    return World(tmp_path).make_context().ports
+Waiting = tuple[AnswerReader, CountingSender, Clock]
 
 
-def make(engine: sa.Engine) -> tuple[AnswerReader, CountingSender, Clock]:
+def make(engine: sa.Engine) -> Waiting:
     """Return a reader, its sender and its clock."""
     sender, clock = CountingSender(), Clock()
     reader = AnswerReader(
         engine, sender, lambda *place: f"nobody takes {place}", monotonic=clock
     )
     return reader, sender, clock
+
+
+@pytest.fixture
+def waiting(engine: sa.Engine, ports: Ports) -> Waiting:
+    """Give them, and an operation that waits for its task."""
+    prepare(engine)
+    run(engine, ports)
+    return make(engine)
 
 
 def wait_until_overdue(engine: sa.Engine, late: timedelta = MINUTE) -> None:
@@ -94,11 +98,9 @@ def test_nobody_is_asked_while_nothing_waits(engine: sa.Engine):
     assert 0 == sender.asked
 
 
-def test_answer_ends_its_operation(engine: sa.Engine, ports: Ports):
+def test_answer_ends_its_operation(engine: sa.Engine, waiting: Waiting):
     """Also one that was read when its time was over."""
-    reader, sender, _clock = make(engine)
-    prepare(engine)
-    run(engine, ports)
+    reader, sender, _clock = waiting
     wait_until_overdue(engine)
     sender.answers = [TaskAnswer(get_token(engine), succeeded=True)]
 
@@ -107,11 +109,9 @@ def test_answer_ends_its_operation(engine: sa.Engine, ports: Ports):
     assert "succeeded" == get(engine, DAILY.id).state
 
 
-def test_silence_is_judged_at_the_deadline(engine: sa.Engine, ports: Ports):
+def test_silence_is_judged_at_the_deadline(engine: sa.Engine, waiting: Waiting):
     """With what is known of its queue."""
-    reader, _sender, _clock = make(engine)
-    prepare(engine)
-    run(engine, ports)
+    reader, _sender, _clock = waiting
     reader.look()
     assert "pending" == get(engine, DAILY.id).state
     wait_until_overdue(engine)
@@ -125,12 +125,10 @@ def test_silence_is_judged_at_the_deadline(engine: sa.Engine, ports: Ports):
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_nothing_is_judged_while_answers_cannot_be_read(
-    engine: sa.Engine, ports: Ports, *, is_elsewhere: bool
+    engine: sa.Engine, waiting: Waiting, *, is_elsewhere: bool
 ):
     """Nor right after that: their worker may have been cut off as we were."""
-    reader, sender, clock = make(engine)
-    prepare(engine)
-    run(engine, ports)
+    reader, sender, clock = waiting
     wait_until_overdue(engine)
     sender.is_elsewhere = is_elsewhere
     sender.error = None if is_elsewhere else StepError("away", permanent=False)
@@ -150,12 +148,10 @@ def test_nothing_is_judged_while_answers_cannot_be_read(
     ("permanent", "late"), [(False, LISTEN_AFTER + MINUTE), (True, MINUTE)]
 )
 def test_broker_is_waited_for_within_bounds(
-    engine: sa.Engine, ports: Ports, late: timedelta, *, permanent: bool
+    engine: sa.Engine, waiting: Waiting, late: timedelta, *, permanent: bool
 ):
     """An hour, or not at all if the settings do not know it any more."""
-    reader, sender, _clock = make(engine)
-    prepare(engine)
-    run(engine, ports)
+    reader, sender, _clock = waiting
     wait_until_overdue(engine, late)
     sender.error = StepError("it is gone", permanent=permanent)
 
@@ -164,11 +160,9 @@ def test_broker_is_waited_for_within_bounds(
     assert "within PT10M; it is gone" in get(engine, DAILY.id).error
 
 
-def test_everything_there_is_read_at_one_look(engine: sa.Engine, ports: Ports):
+def test_everything_there_is_read_at_one_look(waiting: Waiting):
     """In batches, until one is not full."""
-    reader, sender, _clock = make(engine)
-    prepare(engine)
-    run(engine, ports)
+    reader, sender, _clock = waiting
     sender.answers = [TaskAnswer("x", succeeded=True) for _ in range(1_001)]
 
     assert 1_001 == reader.look()
@@ -176,11 +170,9 @@ def test_everything_there_is_read_at_one_look(engine: sa.Engine, ports: Ports):
     assert 3 == sender.asked
 
 
-def test_broker_that_fails_is_left_alone_for_a_while(engine: sa.Engine, ports: Ports):
+def test_broker_that_fails_is_left_alone_for_a_while(waiting: Waiting):
     """So that it does not keep the others waiting at each look."""
-    reader, sender, clock = make(engine)
-    prepare(engine)
-    run(engine, ports)
+    reader, sender, clock = waiting
     sender.error = StepError("away", permanent=False)
 
     reader.look()
@@ -191,11 +183,11 @@ def test_broker_that_fails_is_left_alone_for_a_while(engine: sa.Engine, ports: P
     assert 2 == sender.asked
 
 
-def test_task_that_nobody_takes_is_told_after_minutes(engine: sa.Engine, ports: Ports):
+def test_task_that_nobody_takes_is_told_after_minutes(
+    engine: sa.Engine, waiting: Waiting
+):
     """Where one looks: in what the operation waits for."""
-    reader, _sender, clock = make(engine)
-    prepare(engine)
-    run(engine, ports)
+    reader, _sender, clock = waiting
     reader.look()
     with writing(engine) as connection:
         before = say_why(connection, DAILY.id)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from base64 import b64decode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -30,7 +31,9 @@ INSTALLATION = str(uuid4())
 ODD = "%s %(id)s {id} \\ \" ' é € \U0001f552 \x00 \x1f \x7f \u2028 </a>"
 
 
-def make(url: str, **more: str) -> TaskCouriers:
+def make(
+    url: str, monotonic: Callable[[], float] = time.monotonic, **more: str
+) -> TaskCouriers:
     """Return couriers with a connection to *url*."""
     variables = {
         "MINUTEHAND_BROKER_URL": "memory://",
@@ -40,11 +43,10 @@ def make(url: str, **more: str) -> TaskCouriers:
     }
     settings = read_settings(variables, env_file=None)
     sender = CeleryTaskSender(settings, lambda: INSTALLATION)
-    return TaskCouriers(settings, sender)
+    return TaskCouriers(settings, sender, monotonic)
 
 
 def make_ready(**task: Any) -> Ready:
-    """Return a task to be sent."""
     message = Message(uuid4(), Queue.TASKS, "a", 0)
     given = {"queue": "reports", "connection": "shop", "token": "the token", **task}
     return Ready(message, ForeignTask("shop.report", str(uuid4()), **given), None, 2)
@@ -75,7 +77,6 @@ def fetch(url: str, queue: str = "reports") -> list[dict[str, Any]]:
 
 @contextmanager
 def hanging() -> Iterator[str]:
-    """Give the URL of what accepts connections and does not answer within the block."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
         yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
 
@@ -174,15 +175,7 @@ def test_broker_that_hangs_holds_up_nobody_else(
 def test_one_that_nobody_expected_ends_no_courier(redis_url: str):
     """It is told, and after a while the next is sent."""
     now = [0.0]
-    settings = read_settings(
-        {
-            "MINUTEHAND_BROKER_URL": "memory://",
-            "MINUTEHAND_TASK_CONNECTIONS": f"shop={redis_url}",
-        },
-        env_file=None,
-    )
-    sender = CeleryTaskSender(settings, lambda: INSTALLATION)
-    couriers = TaskCouriers(settings, sender, lambda: now[0])
+    couriers = make(redis_url, lambda: now[0])
     odd = make_ready()
     couriers.take("shop", [odd._replace(task=odd.task._replace(args=[object()]))])  # type: ignore[list-item]
     (broken,) = wait_for(couriers)

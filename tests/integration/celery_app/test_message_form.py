@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
@@ -17,7 +18,7 @@ from kombu.utils.json import loads
 
 from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
-from celery_app.routing import find_broker_names
+from celery_app.routing import INSTALLATION_HEADER, find_broker_names
 from models.errors import BrokerUnreachableError
 from models.operation_state import LANES, WORKER_QUEUES, Queue
 from operations.sending.order import Message
@@ -53,7 +54,6 @@ def ignore(**_named: Any) -> None:
 
 @contextmanager
 def listening(signal: Any, receiver: Callable[..., None] = ignore) -> Iterator[None]:
-    """Receive *signal*."""
     signal.connect(receiver, weak=False)
     try:
         yield
@@ -78,8 +78,11 @@ class Sent:
         options = read_settings({"MINUTEHAND_BROKER_URL": url}, env_file=None)
         app: Celery = make_app(options)
         configure(app.conf)
+        self.reads = count(1)
         self.sender = CelerySender(
-            app, timeout=timedelta(seconds=5), read_installation=lambda: "100 % ours"
+            app,
+            timeout=timedelta(seconds=5),
+            read_installation=lambda: f"100 % ours, read {next(self.reads)}",
         )
         self.client = redis.Redis.from_url(url, decode_responses=True)
 
@@ -121,7 +124,6 @@ def make(name: str, queue: Queue = Queue.QUICK, lane: int = 0) -> Message:
 
 
 def get_tag(text: str) -> str:
-    """Return the delivery tag of a message."""
     return str(loads(text)["properties"]["delivery_tag"])
 
 
@@ -142,9 +144,7 @@ def sent(redis_url: str) -> Iterator[Sent]:
 
 
 def test_messages_in_forms_are_those_of_celery(sent: Sent):
-    """
-    In every lane, under its key, in the order of sending, whatever the names contain.
-    """
+    """In every lane, under its key, in the order of sending, whatever is in names."""
     messages = [
         make(name, queue, lane)
         for name in NAMES
@@ -175,6 +175,16 @@ def test_any_name_is_filled_in_as_celery_writes_it(sent: Sent, names: list[str])
     assert whole == filled
 
 
+def test_every_message_says_which_installation_it_is_of(sent: Sent):
+    """It is read once, however many are sent."""
+    batches = [sent.send(make("one"), make("two")) for _ in range(2)]
+
+    headers = [
+        loads(text)["headers"] for each in batches for text in each["minutehand.quick"]
+    ]
+    assert ["100 % ours, read 1"] * 4 == [h[INSTALLATION_HEADER] for h in headers]
+
+
 def test_tags_differ_and_are_spelled_as_those_of_kombu(sent: Sent):
     """Within one batch and between two."""
     batches = [sent.send(*map(make, NAMES)) for _ in range(2)]
@@ -203,9 +213,7 @@ def test_large_batch_arrives_once_and_in_its_order(sent: Sent):
 
 @pytest.mark.parametrize("name", SIGNALS)
 def test_who_listens_is_told_of_each_message(sent: Sent, name: str):
-    """
-    Tracing sees them all, and nothing else; forms are used again when it has left.
-    """
+    """Tracing sees all, and nothing else; forms are used again when it has left."""
     assert sent.uses_forms()
     told: list[str] = []
 
@@ -235,17 +243,14 @@ def test_headers_that_a_listener_adds_arrive(sent: Sent):
 
 
 def compress(conf: Any) -> None:
-    """Compress what is in messages."""
     conf.task_compression = "zlib"
 
 
 def serialize_as_yaml(conf: Any) -> None:
-    """Write what is in messages as YAML."""
     conf.task_serializer = "yaml"
 
 
 def serialize_as_pickle(conf: Any) -> None:
-    """Write what is in messages as bytes of Python."""
     conf.task_serializer = "pickle"
 
 

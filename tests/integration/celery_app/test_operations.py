@@ -1,17 +1,17 @@
-"""Operations from the table through Redis and a prefork worker to their effects."""
+"""Operations from the table through each form of Redis to their effects."""
 
 from __future__ import annotations
 
-import os
-import signal
+import re
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
 
+import pytest
 import redis
 import sqlalchemy as sa
 from kombu.utils.json import loads
@@ -21,12 +21,11 @@ from celery_app.enforced_id import EnforcedIdTask
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK, find_broker_names
 from celery_app.tasks import execute_scheduled_action_quick
 from dispatch.manual_runs import run_now
-from models.database.engine import db_now, reading, writing
+from models.database.engine import reading, writing
 from models.database.tables import (
     app_documents,
     domain_versions,
     domains,
-    leases,
     small_apps,
     templates,
 )
@@ -35,16 +34,17 @@ from operations.foreign_tasks import make_task_id
 from operations.list_operations import fetch_steps
 from operations.state import get_operation_state
 from settings import read_settings
-from tests.scheduling import MINUTE, add_app, edit_action, fetch_all, get, get_now, post
-from tests.servers import run_warm, wait_until
+from tests.scheduling import add_app, get, post
+from tests.servers import ROOT, make_folder, run_redis, run_warm, wait_until
 
-LANES = find_broker_names(Queue.QUICK, "minutehand")
-QUICK = LANES[0]
+QUICK = find_broker_names(Queue.QUICK, "minutehand")[0]
 SCHEDULER = (sys.executable, "scheduler_server.py")
 WORKER = (
     *(sys.executable, "-m", "celery", "-A", "celery_app", "worker"),
     *("--queues", "quick,heavy,celery", "--concurrency", "2"),
 )
+DOCS = ROOT / "docs" / "broker.md"
+MINUTEHAND = (sys.executable, "-m", "cli.main")
 
 
 def make_environ(database_url: str, broker_url: str, folder: Path) -> dict[str, str]:
@@ -101,9 +101,7 @@ def test_operations_run_for_real_and_once(
     other_redis_url: str,
     tmp_path: Path,
 ):
-    """
-    Quick and heavy ones do their steps; copies and strangers among messages do nothing.
-    """
+    """Quick and heavy ones do their steps; copies and strangers do nothing."""
     engine = postgres_engine
     environ = make_environ(postgres_url, redis_url, tmp_path)
     environ["MINUTEHAND_TASK_CONNECTIONS"] = f"shop={other_redis_url}"
@@ -188,47 +186,85 @@ def deaf_broker() -> Iterator[str]:
         yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
 
 
-def test_scheduler_killed_between_commit_and_send(
-    postgres_engine: sa.Engine, postgres_url: str, redis_url: str, tmp_path: Path
+def read_acl() -> list[str]:
+    """Return the rules of the user that docs/broker.md tells operators to make."""
+    pattern = r"^ACL SETUSER minutehand ((?:\\\n|.)+)$"
+    found = re.search(pattern, DOCS.read_text(), re.MULTILINE)
+    assert found is not None
+    return found[1].replace("\\\n", " ").split()
+
+
+def call(*arguments: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*MINUTEHAND, *arguments],
+        cwd=ROOT,
+        env={**environ, "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.fixture
+def socket_url() -> Iterator[str]:
+    """Give a Redis that listens on a socket of the file system."""
+    with make_folder("socket") as folder:
+        path = folder / "redis.sock"
+        with run_redis("--unixsocket", path):
+            yield f"redis+socket://{path}?virtual_host=2"
+
+
+@pytest.fixture
+def narrow_url() -> Iterator[str]:
+    """Give a Redis on which we are a user that may do what the docs ask for."""
+    with run_redis() as server, redis.Redis.from_url(server.url) as admin:
+        admin.execute_command("ACL", "SETUSER", "minutehand", *read_acl())
+        yield server.url.replace("redis://", "redis://minutehand:PASSWORD@")
+        denied = admin.execute_command("ACL", "LOG")
+
+    assert [] == denied
+
+
+@pytest.mark.parametrize("kind", ["socket_url", "narrow_url"])
+def test_operation_runs_over(
+    request: pytest.FixtureRequest,
+    postgres_engine: sa.Engine,
+    postgres_url: str,
+    tmp_path: Path,
+    kind: str,
 ):
-    """
-    What it had recorded is sent by the next one: each once, under the recorded id.
-    """
-    engine = postgres_engine
-    add_app(engine)
-    hook = {"call_webhook": {"url": "https://example.com/hook"}}
-    uid = post(engine, operations=hook, when={"cron_rule": "* * * * *"}).uid
-    since = get_now(engine).replace(second=0, microsecond=0) - 2 * MINUTE
-    edit_action(engine, uid, next_due_at=since, effective_from=since)
-    environ = make_environ(postgres_url, redis_url, tmp_path)
-    log = tmp_path / "scheduler.log"
-    with deaf_broker() as deaf:
-        deaf_environ = {**environ, "MINUTEHAND_BROKER_URL": deaf}
-        # for which it waits at its start, too
-        deaf_environ["MINUTEHAND_BROKER_TIMEOUT"] = "PT5S"
-        with run_warm(SCHEDULER, log=log, environ=deaf_environ) as process:
-            wait_until(lambda: len(fetch_all(engine)) >= 3, what="three rows")
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-    recorded = {row.id: row.state for row in fetch_all(engine)}
-    assert {"pending"} == set(recorded.values())
-    with writing(engine) as connection:  # as if a minute had passed
-        connection.execute(sa.update(leases).values(expires_at=db_now()))
+    """From the scheduler to a worker, which ends in good order; nothing is denied."""
+    url: str = request.getfixturevalue(kind)
+    add_app(postgres_engine)
+    uid = post(postgres_engine, operations={"maintenance": True}).uid
+    environ = make_environ(postgres_url, url, tmp_path)
+    with (
+        run_warm(SCHEDULER, log=tmp_path / "scheduler.log", environ=environ),
+        run_warm(WORKER, log=tmp_path / "worker.log", environ=environ),
+    ):
+        (row,) = wait_until_final(postgres_engine, run_now(postgres_engine, uid))
+        asked = call("doctor", "--json", environ=environ)
 
-    with run_warm(SCHEDULER, log=log, environ=environ):
-        wait_until(
-            lambda: {"queued"} == {row.state for row in fetch_all(engine)},
-            what="all rows to be sent",
-        )
-    with redis.Redis.from_url(redis_url) as client:
-        texts = [text for lane in LANES for text in client.lrange(lane, 0, -1)]
-    messages = [loads(text) for text in texts]
-    sent = [UUID(message["headers"]["id"]) for message in messages]
+    assert OperationState.SUCCEEDED == row.state
+    assert '"it answers and has all queues"' in asked.stdout
 
-    assert set(recorded) <= set(sent)
-    assert len(set(sent)) == len(sent)
-    # Minutes may have begun meanwhile; what the last one recorded may still wait.
-    rows = fetch_all(engine)
-    assert {row.id for row in rows if row.state == "queued"} == set(sent)
-    occurrences = sorted(row.occurrence for row in rows)
-    assert [since + n * timedelta(minutes=1) for n in range(len(rows))] == occurrences
+
+@pytest.mark.parametrize("command", ["worker", "scheduler"])
+def test_node_of_a_cluster_is_refused_by_name(
+    sqlite_url: str, tmp_path: Path, command: str
+):
+    """Its URL looks like any other; what to write instead is told at the start."""
+    with run_redis("--cluster-enabled", "yes") as server:
+        environ = make_environ(sqlite_url, server.url, tmp_path)
+        # One that does not answer in time is not refused: it may be away.
+        environ |= {
+            "MINUTEHAND_BROKER_TIMEOUT": "PT30S",
+            "MINUTEHAND_LEASE_TTL": "PT60S",
+        }
+        done = call(command, environ=environ)
+
+    assert (2, "") == (done.returncode, done.stdout)
+    assert (
+        "MINUTEHAND_BROKER_URL: this Redis is a node of a Redis Cluster" in done.stderr
+    )

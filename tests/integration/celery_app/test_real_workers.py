@@ -1,4 +1,4 @@
-"""Workers as processes: their rows, and each line that they say."""
+"""Workers as processes: their rows, each line that they say, and their rest."""
 
 from __future__ import annotations
 
@@ -9,20 +9,39 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import make_engine
+from celery_app.app import make_app
+from celery_app.operation_sender import CelerySender
+from models.database.engine import make_engine, writing
+from models.operation_state import Queue
+from operations.fleet.draining import drain_worker, find_worker, resume_worker
 from operations.fleet.processes import ProcessRole, Seen, fetch_processes
-from tests.database import read_by
+from operations.sending.order import Message
+from settings import read_settings
+from tests.database import read_by, write_by
 from tests.servers import PATIENCE_S, ROOT, run_process, wait_until
 
 OURS = (sys.executable, "-m", "cli.main", "worker", "-c", "1", "-Q", "quick,celery")
 THEIRS = (sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-c", "1")
 EMBEDDED = (sys.executable, "-m", "cli.main", "up")
 SCHEDULER = (sys.executable, "scheduler_server.py")
+#: A worker that gives a sign of life each second: the test waits for some of them.
+PROGRAM = """
+import sys
+from datetime import timedelta
+import celery_app.signs_of_life
+celery_app.signs_of_life.RENEW_EVERY = timedelta(seconds=1)
+from celery.__main__ import main
+sys.argv = "celery -A celery_app worker -c 1 -n one@host".split() + {more}
+sys.exit(main())
+"""
+MESSAGE = Message(UUID(int=7), Queue.QUICK, "a test", attempt=0)
 
 
 @pytest.fixture
@@ -107,18 +126,6 @@ def test_whatever_a_program_makes_is_for_its_user_alone(
     assert [] == [path for path in made if path.stat().st_mode & 0o077]
 
 
-def test_worker_that_is_killed_leaves_its_row(
-    shared: sa.Engine, postgres_url: str, redis_url: str, tmp_path: Path
-):
-    """It is known by the age of its last sign."""
-    with running(OURS, tmp_path, postgres_url, redis_url) as worker:
-        (seen,) = wait_until(lambda: fetch(shared), what="a row")
-        os.killpg(worker.pid, signal.SIGKILL)
-        worker.wait(PATIENCE_S)
-
-    assert [seen.process.id] == [each.process.id for each in fetch(shared)]
-
-
 def test_embedded_worker_has_a_row_beside_its_scheduler(
     shared: sa.Engine, postgres_url: str, tmp_path: Path
 ):
@@ -132,3 +139,62 @@ def test_embedded_worker_has_a_row_beside_its_scheduler(
     assert {"quick", "heavy", "celery"} == set(seen[ProcessRole.WORKER].process.queues)
     assert process.pid == seen[ProcessRole.SCHEDULER].process.pid
     assert [] == fetch(shared)
+
+
+@contextmanager
+def sending(broker_url: str) -> Iterator[CelerySender]:
+    settings = read_settings({"MINUTEHAND_BROKER_URL": broker_url}, env_file=None)
+    sender = CelerySender(make_app(settings), timeout=timedelta(seconds=30))
+    yield sender
+    sender.close()
+
+
+def wait_for_queues(engine: sa.Engine, *names: str) -> Seen:
+    """Wait until the worker takes from these queues alone."""
+
+    def look() -> Seen | None:
+        seen = next(iter(fetch(engine)), None)
+        return seen if seen and set(names) == set(seen.process.queues) else None
+
+    found = wait_until(look, what=f"a worker of {names}")
+    assert found is not None  # it would have waited
+    return found
+
+
+@pytest.mark.parametrize("more", [[], ["-P", "threads"]], ids=["prefork", "threads"])
+def test_drained_worker_takes_nothing_until_it_is_resumed(
+    more: list[str],
+    shared: sa.Engine,
+    postgres_url: str,
+    redis_url: str,
+    tmp_path: Path,
+):
+    """From all lanes of its queues; afterwards it takes what waited meanwhile."""
+    command = (sys.executable, "-c", PROGRAM.format(more=more))
+    with (
+        sending(redis_url) as sender,
+        running(command, tmp_path, postgres_url, redis_url) as worker,
+    ):
+        wait_for_queues(shared, "quick", "heavy", "celery")
+        with writing(shared) as connection:
+            uid = find_worker(connection, "one@host")
+            assert drain_worker(connection, uid, by="ada", note=None)
+        drained = wait_for_queues(shared)
+        sender.send([MESSAGE])
+
+        def look_later() -> Seen | None:
+            seen = next(iter(fetch(shared)), None)
+            later = drained.heartbeat_at + timedelta(seconds=2)
+            return seen if seen and seen.heartbeat_at > later else None
+
+        wait_until(look_later, what="later signs of life")
+        still_there = Queue.QUICK not in sender.find_empty_queues()
+        assert write_by(shared, resume_worker, uid, note=None)
+        wait_for_queues(shared, "quick", "heavy", "celery")
+        wait_until(
+            lambda: Queue.QUICK in sender.find_empty_queues(),
+            what="the message to be taken",
+        )
+        assert worker.poll() is None
+
+    assert still_there

@@ -45,7 +45,6 @@ def connection(app: Celery) -> Iterator[Any]:
 
 
 def take(connection: Any, count: int) -> list[Any]:
-    """Take *count* messages off the quick queue."""
     channel = connection.default_channel
     return [channel.basic_get(QUICK) for _ in range(count)]
 
@@ -95,9 +94,7 @@ def test_message_that_was_put_back_is_not_put_back_again(
 def test_worker_that_lost_its_connection_puts_back(
     app: Celery, connection: Any, redis_url: str
 ):
-    """
-    While it waits for the next message; as Celery's consumer cleans up after that.
-    """
+    """While it waits for the next message; Celery's consumer cleans up after that."""
     take(connection, 2)
     # As a worker has one for its tasks and one for what it is told.
     for channel in (connection.default_channel, connection.channel()):

@@ -16,7 +16,7 @@ from celery_app.task_sender import CeleryTaskSender
 from models.errors import StepError, UnreachableError
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 from settings import read_settings
-from tests.project import run_project
+from tests.project import run_project, wait_for_answers
 from tests.servers import find_free_port, wait_until
 
 INSTALLATION = str(uuid4())
@@ -36,7 +36,6 @@ def make_sender(url: str, **more: str) -> CeleryTaskSender:
 
 
 def make_task(token: str, name: str = "shop.report") -> ForeignTask:
-    """Return a task of the project."""
     return ForeignTask(
         name, str(uuid4()), [], connection="shop", queue="reports", token=token
     )
@@ -72,21 +71,14 @@ def test_answers_of_a_plain_worker_come_back(
 
 
 def test_worker_that_runs_callbacks_itself_goes_on(redis_url: str, tmp_path: Path):
-    """
-    Nobody hears of a failure then, but the next task runs, and the message is gone.
-    """
+    """Nobody hears of a failure, but the next task runs, and the message is gone."""
     sender = make_sender(redis_url)
-    kept: list[TaskAnswer] = []
-
-    def has_answered() -> bool:
-        sender.receive("shop", kept.extend, limit=10)
-        return bool(kept)
 
     settings: dict[str, object] = {"task_always_eager": True, "task_acks_late": True}
     with run_project(tmp_path, redis_url, "reports", settings=settings):
         sender.send(make_task("bad", "shop.break"))
         sender.send(make_task("good"))
-        wait_until(has_answered, what="the answer")
+        kept = wait_for_answers(sender)
 
     assert [TaskAnswer("good", succeeded=True)] == kept
     log = (tmp_path / "shop.log").read_text()
@@ -101,16 +93,11 @@ def test_failure_says_why_if_the_project_stores_its_results(
     variables = {"MINUTEHAND_TASK_RESULTS": f"shop={other_redis_url}"}
     sender = make_sender(redis_url, **variables)
     task = make_task("a", "shop.break")
-    kept: list[TaskAnswer] = []
-
-    def has_answered() -> bool:
-        sender.receive("shop", kept.extend, limit=10)
-        return bool(kept)
 
     settings: dict[str, object] = {"result_backend": other_redis_url}
     with run_project(tmp_path, redis_url, "reports", settings=settings):
         sender.send(task)
-        wait_until(has_answered, what="the answer")
+        kept = wait_for_answers(sender)
 
     assert not kept[0].succeeded
     assert "ValueError: no such shop, 7" == sender.fetch_failure("shop", task.id)
@@ -152,7 +139,6 @@ def test_what_is_not_kept_stays(redis_url: str):
 
 
 def make_huge_message(token: str) -> str:
-    """Return an answer of ten megabytes."""
     body = b64encode(json.dumps([["x" * 7_500_000], {}, {}]).encode()).decode()
     return json.dumps(json.loads(make_message(token)) | {"body": body})
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -143,31 +144,23 @@ def test_query_of_postgresql_is_canceled(
     other.dispose()
 
 
-def test_download_is_interrupted(engine: sa.Engine, tmp_path: Path):
-    """A server that says nothing is left alone."""
+def download(port: int) -> None:
+    httpx2.get(f"http://127.0.0.1:{port}/", timeout=LONG_S)
 
-    def work() -> None:
-        httpx2.get(url, timeout=LONG_S)
 
+def mail(port: int) -> None:
+    url, timeout = f"smtp://127.0.0.1:{port}", timedelta(seconds=LONG_S)
+    with make_mailer(url, sender="m@x.org", timeout=timeout).session() as send:
+        send(Mail("1@minutehand", "ann@x.org", "Ann", "Hi", "Hi"), now=DAILY.occurrence)
+
+
+@pytest.mark.parametrize("work", [download, mail])
+def test_wait_for_a_server_is_interrupted(
+    engine: sa.Engine, tmp_path: Path, work: Callable[[int], None]
+):
+    """One that says nothing is left alone, whatever the mailer makes of it."""
     with silent_server() as port:
-        url = f"http://127.0.0.1:{port}/"
-        run(engine, tmp_path, work)
-
-    assert_told(engine)
-
-
-def test_mail_dialogue_is_interrupted(engine: sa.Engine, tmp_path: Path):
-    """Whatever the mailer makes of it."""
-    mail = Mail("1@minutehand", "ann@x.org", "Ann", "Hi", "Hi")
-
-    def work() -> None:
-        mailer = make_mailer(url, sender="m@x.org", timeout=timedelta(seconds=LONG_S))
-        with mailer.session() as send:
-            send(mail, now=DAILY.occurrence)
-
-    with silent_server() as port:
-        url = f"smtp://127.0.0.1:{port}"
-        run(engine, tmp_path, work)
+        run(engine, tmp_path, partial(work, port))
 
     assert_told(engine)
 

@@ -11,7 +11,7 @@ from django.utils import timezone  # type: ignore[import-untyped]  # no types
 from tests.neighbours.project import note
 
 #: Of the operations that send a task, every so many has one that fails.
-FAILS_EVERY = 10
+FAILS_EVERY = 3
 
 
 def is_to_fail(operation_id: str) -> bool:
