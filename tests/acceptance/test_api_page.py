@@ -17,7 +17,7 @@ import pytest
 
 from tests.mail_server import run_mail_server
 from tests.programs import demand_program
-from tests.servers import ROOT, find_free_port, run_process, wait_until
+from tests.servers import ROOT, find_free_port, run_warm, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -59,7 +59,7 @@ def run_installation(folder: Path, smtp_url: str) -> Iterator[dict[str, str]]:
     }
     log = folder / "up.log"
     command = [sys.executable, "-m", "cli.main", "up"]
-    with run_process(command, log=log, environ=settings):
+    with run_warm(command, log=log, environ=settings):
         wait_until(
             lambda: "The pages and the HTTP API answer at" in log.read_text(),
             what="the HTTP API",

@@ -25,9 +25,7 @@ BEAT, BLOCK = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 def test_a_scheduler_alone_takes_the_place_of_beat(
     redis_url: str, tmp_path: Path
 ) -> None:
-    """
-    On one file, without a worker of ours: an entry is imported, and runs as it is.
-    """
+    """On one file, without a worker of ours: an entry is imported, and runs."""
     entry = {"task": "shop.report", "schedule": 3600.0, "kwargs": {"of": "sales"}}
     settings = {
         "beat_schedule": {"hourly report": entry},
@@ -60,9 +58,7 @@ def read_given(done: Path) -> list[list[Any]]:
 def test_the_lines_run_a_task_of_the_project(
     redis_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """
-    With its worker on its broker, and nothing else set: the run ends as the task does.
-    """
+    """With its worker on its broker: the run ends as the task does."""
     home, project = tmp_path / "home", tmp_path / "project"
     home.mkdir()
     project.mkdir()

@@ -230,10 +230,7 @@ def test_secrets_are_files_that_the_command_makes(
 
 
 def test_containers_have_no_more_rights_than_they_need(compose: dict[str, Any]) -> None:
-    """
-    A root nobody can write to, no capabilities of ours, bounds on memory, processes
-    and logs.
-    """
+    """No root filesystem to write to, no capabilities; bounds on what they take."""
     for name, service in compose["services"].items():
         assert service["read_only"] is True, name
         assert service["cap_drop"] == ["ALL"], name
@@ -498,9 +495,7 @@ def engine(stack: Stack, database_url: str) -> Iterator[sa.Engine]:
 
 
 def test_services_do_what_they_are_for(stack: Stack, engine: sa.Engine) -> None:
-    """
-    From an empty database to a quick and a heavy operation done, all services healthy.
-    """
+    """From an empty database to a quick and a heavy run, all services healthy."""
     add_app(engine, "shop", ["ada"])
     document = {
         "templates": {"hello": {"subject": "Hello", "text": "Hello"}},

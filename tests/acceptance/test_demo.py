@@ -105,10 +105,7 @@ def test_curl_lines_of_the_demo_work_as_pasted(demo: Demo):
 
 
 def test_demo_shows_what_no_cron_does(demo: Demo):
-    """
-    A worker is killed in the middle of its work, and another one picks that up; what
-    fell into an outage is missed with its reason; and ``why`` says so.
-    """
+    """A killed worker is replaced; an outage is missed, and ``why`` says so."""
     told = demo.wait_for("daily report: succeeded")
 
     assert "was killed (SIGKILL)" in told
@@ -123,10 +120,7 @@ def test_demo_shows_what_no_cron_does(demo: Demo):
 
 
 def test_demo_shows_a_run_and_stops_at_once(demo: Demo):
-    """
-    A run is seen within seconds, its mails are files, Ctrl-C stops it with code 0,
-    and the command it names in the end works in that shell.
-    """
+    """Its mails are files, Ctrl-C ends it with 0, and what it tells to type works."""
     demo.wait_for("weekly update: succeeded")
     demo.process.send_signal(signal.SIGINT)
     code = demo.process.wait(STOPS_WITHIN_S)
@@ -182,10 +176,7 @@ def embedded(tmp_path: Path) -> Iterator[sa.Engine]:
 
 
 def test_up_survives_being_killed(tmp_path: Path, embedded: sa.Engine):
-    """
-    What waited when the process was killed is run by the next one, at once; a
-    second one beside it is refused, and it stops when asked to.
-    """
+    """What waited is run by the next one; a second beside it is refused."""
     steps = {"refresh": True, "publish": {"data": True}}
     uid = post(embedded, "shop", operations=steps).uid
     command = [*_MINUTEHAND, "up"]

@@ -20,13 +20,7 @@ from tests.chaos.installation import SHORT, Installation
 from tests.chaos.servers import Victim, run_faulty_postgres
 from tests.database import execute
 from tests.scheduling import MINUTE, edit_action, fetch_all, get, get_now
-from tests.servers import (
-    PATIENCE_S,
-    find_free_port,
-    is_listening,
-    run_process,
-    wait_until,
-)
+from tests.servers import PATIENCE_S, find_free_port, is_listening, run_warm, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +50,7 @@ def restart(installation: Installation, database: Victim) -> None:
 def test_database_that_crashes_loses_nothing(
     installation: Installation, database: Victim
 ) -> None:
-    """
-    Scheduler and worker go on by themselves when it is back; each run happens once.
-    """
+    """Scheduler and worker go on when it is back; each run happens once."""
     first = installation.run("sleep", 0)
     with installation.scheduler() as scheduler, installation.worker() as worker:
         installation.wait_until_final(first)
@@ -119,7 +111,7 @@ def test_web_that_starts_without_database_answers_when_it_is_there(
     command = (sys.executable, "-m", "cli.main", "web")
     log = installation.folder / "web.log"
     database.kill()
-    with run_process(command, log=log, environ=installation.environ) as web:
+    with run_warm(command, log=log, environ=installation.environ) as web:
         wait_until(
             lambda: (
                 "database_unreachable" in installation.read_log("web")
@@ -146,9 +138,7 @@ def set_read_only(database: Victim, value: str) -> None:
 def test_database_that_is_read_only_for_a_while_costs_no_process(
     installation: Installation, database: Victim
 ) -> None:
-    """
-    Leader, standby and the heart of a worker go on by themselves after a failover.
-    """
+    """Leader, standby and the heart of a worker go on after a failover."""
     gate = installation.folder / "gate"
     during = installation.run("wait_deaf", str(gate))
     with (

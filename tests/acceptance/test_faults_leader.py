@@ -102,9 +102,7 @@ def test_frozen_leader_demotes_itself_when_it_wakes(installation: Installation) 
 def test_leader_frozen_inside_a_transaction_blocks_nobody(
     installation: Installation,
 ) -> None:
-    """
-    Its session is ended by the database, so its locks are free and its tick is undone.
-    """
+    """The database ends its session: its locks are free, its tick is undone."""
     engine = installation.engine
     installation.options |= SHORT
     uid = installation.add("sleep", 0, when={"cron_rule": "* * * * *"})

@@ -163,10 +163,7 @@ def test_broker_that_refuses_costs_no_process(
 def test_worker_waits_for_a_broker_that_refuses_from_the_start(
     installation: Installation, admin: redis.Redis
 ) -> None:
-    """
-    It is started with the machine, maybe before its rights are granted; it says which
-    it lacks, and does not ask all the time.
-    """
+    """It says which rights it lacks, and does not ask all the time."""
     hurt, heal = REFUSALS["rights revoked"]
     admin.acl_log_reset()
     refuse(admin, hurt)

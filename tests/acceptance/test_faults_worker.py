@@ -27,10 +27,7 @@ def fetch_step_states(installation: Installation, operation_id: UUID) -> list[st
 
 
 def test_poison_and_time_limits_end_in_a_final_state(scheduled: Installation) -> None:
-    """
-    A step that kills its process is tried three times, each loss noticed at once; the
-    soft time limit asks, the hard one kills; both fail with the reason, and once.
-    """
+    """Each lost child is noticed at once; both limits fail with the reason, once."""
     # Far enough from each other for a machine that has much else to do; what is not
     # about them is heavy, and has others.
     scheduled.options |= {"QUICK_SOFT_LIMIT": "PT3S", "QUICK_HARD_LIMIT": "PT9S"}
@@ -124,9 +121,7 @@ def test_worker_frozen_past_its_lease_writes_nothing(scheduled: Installation) ->
 
 
 def test_message_that_comes_again_runs_nothing(scheduled: Installation) -> None:
-    """
-    Copies while it runs, and one afterwards: one run, and nothing is left at Redis.
-    """
+    """Copies while it runs, and one afterwards: one run, and Redis is empty."""
     gate = scheduled.folder / "gate"
     with scheduled.worker("first"), scheduled.worker("second"):
         asked = scheduled.run("wait_for", str(gate))

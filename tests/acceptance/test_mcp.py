@@ -25,7 +25,7 @@ from serving.access.manage_keys import create_key
 from tests.chaos.installation import Installation
 from tests.database import write_by
 from tests.scheduling import add_app
-from tests.servers import ROOT, find_free_port, run_process, wait_until
+from tests.servers import ROOT, find_free_port, run_warm, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -174,7 +174,7 @@ def test_server_answers_agents(installation: Installation):
         ):
             await check_refusals(client)
 
-    with run_process(command, log=log, environ=installation.environ):
+    with run_warm(command, log=log, environ=installation.environ):
         wait_until(lambda: "answer at" in log.read_text(), what="the server")
         run(converse())
 

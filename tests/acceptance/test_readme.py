@@ -168,9 +168,7 @@ def test_targets_run_programs_that_are_there(command: str, program: str) -> None
 
 
 def test_embedded_commands_do_what_they_say(home: Home) -> None:
-    """
-    One after the other, to the letter, in a shell that knows none of our programs.
-    """
+    """To the letter, in a shell that knows none of our programs."""
     (home.folder / "docs").symlink_to(ROOT / "docs")
     (home.folder / ".venv").symlink_to(sys.prefix)
     lines = [each for line in EMBEDDED for each in (line, f"echo {_MARK}")]

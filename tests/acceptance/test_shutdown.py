@@ -49,9 +49,7 @@ def test_warm_shutdown_finishes_what_runs(installation: Installation) -> None:
 
 
 def test_cold_shutdown_gives_back_what_runs(installation: Installation) -> None:
-    """
-    SIGQUIT: what does not end in time is pending at once, and its attempt not counted.
-    """
+    """SIGQUIT: what does not end in time is pending, and no attempt is counted."""
     installation.options["TEST_SOFT_SHUTDOWN_S"] = "8"
     gate, short_gate = installation.folder / "gate", installation.folder / "short"
     running = installation.run("wait_deaf", str(gate))

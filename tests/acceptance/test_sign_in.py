@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.servers import PATIENCE_S, open_terminal, run_process, wait_until
+from tests.servers import PATIENCE_S, open_terminal, run_process, run_warm, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -27,9 +27,7 @@ def make_environ(tmp_path: Path) -> dict[str, str]:
 
 
 def test_server_prints_a_link_that_signs_in_once(tmp_path: Path):
-    """
-    With no key made yet, its first admin makes one at the API, from the server's page.
-    """
+    """Its first admin makes a key at the API, from the server's page."""
     environ = make_environ(tmp_path)
 
     def find_link() -> list[tuple[str, str]]:
@@ -70,11 +68,9 @@ def test_server_prints_a_link_that_signs_in_once(tmp_path: Path):
 
 
 def test_log_gets_no_link(tmp_path: Path):
-    """
-    As under systemd, or in a container: whoever reads it could sign in as an admin.
-    """
+    """Whoever reads it could sign in as an admin."""
     log = tmp_path / "log"
-    with run_process(_WEB, log=log, environ=make_environ(tmp_path)):
+    with run_warm(_WEB, log=log, environ=make_environ(tmp_path)):
         wait_until(lambda: "To sign in" in log.read_text(), what="the start")
 
     assert "minutehand keys link --all --role admin" in log.read_text()

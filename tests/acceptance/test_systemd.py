@@ -93,9 +93,7 @@ def test_command_of_unit_exists(name: str, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_settings_of_units_exist() -> None:
-    """
-    Each secret is a setting that may be in a file, under the name of its credential.
-    """
+    """Each secret is a setting that may be in a file, named as its credential."""
     text = "".join(path.read_text() for path in UNITS.rglob("*.*") if path.is_file())
     files = re.findall(r"(MINUTEHAND_\w+)_FILE=%d/(\w+)", text)
 

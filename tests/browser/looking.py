@@ -25,8 +25,6 @@ from tests.seeded.sites import Site
 #: As widths of the window: a laptop, and a phone.
 WIDE, NARROW = 1280, 390
 
-THEMES = ("light", "dark")
-
 #: Far beyond what any page takes, also while others use the machine; in milliseconds.
 PATIENCE_MS = 60_000
 

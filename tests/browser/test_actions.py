@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.looking import Looker, check_axe, leaving
@@ -69,11 +68,10 @@ def test_an_action_is_paused_in_place_and_undone(looker: Looker, own_site: Site)
     expect(page.locator("#told")).to_contain_text("is resumed")
 
 
-@pytest.mark.parametrize("script", [True, False])
-def test_it_runs_and_backfills(looker: Looker, own_site: Site, *, script: bool):
-    """First what it would do, then the list, and how far it is; also without script."""
+def test_it_runs_and_backfills(looker: Looker, own_site: Site):
+    """First what it would do, then the list, and how far it is."""
     looker.watch.expected.add(404)
-    page = looker.open(own_site, f"{NIGHTLY}/run", script=script)
+    page = looker.open(own_site, f"{NIGHTLY}/run")
     page.get_by_label("publish").uncheck()
     page.get_by_role("button", name="Only say what it would do").click()
     expect(page.locator("#foreseen")).to_contain_text("leave out publish")

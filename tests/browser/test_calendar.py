@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.looking import Looker, leaving
 from tests.seeded.sites import Site
 
 
-@pytest.mark.parametrize("script", [True, False])
-def test_a_week_is_looked_through(looker: Looker, site: Site, *, script: bool):
+def test_a_week_is_looked_through(looker: Looker, site: Site):
     """Earlier and later, of one app, down to the actions of an hour."""
-    page = looker.open(site, "/calendar", script=script)
+    page = looker.open(site, "/calendar")
     expect(page.get_by_role("heading", level=1)).to_contain_text(
         "19 to 25 October. The clocks go back on Sunday."
     )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import pytest
 import sqlalchemy as sa
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from models.database.engine import reading
 from models.database.tables import (
@@ -78,43 +77,6 @@ def test_keys_open_what_asks(looker: Looker, site: Site):
     expect(page.get_by_role("dialog")).to_contain_text("Pause")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_have_count(0)
-
-
-@pytest.mark.parametrize("script", [True, False])
-def test_each_act_of_the_pages(looker: Looker, own_site: Site, *, script: bool):
-    """With and without script: paused and resumed, published and rolled back, sent."""
-    named = Named(own_site)
-    page = looker.open(own_site, named.app, script=script)
-    page.get_by_role("link", name="Pause").first.click()
-    page.get_by_label("Note").fill("Quarter-end freeze")
-    _press(page, "Pause ")
-    expect(page.locator("#told")).to_contain_text("Paused ")
-    expect(page.get_by_text("Quarter-end freeze").first).to_be_visible()
-    page.get_by_role("button", name="Undo").click()
-    expect(page.locator("#told")).to_contain_text("Resumed ")
-
-    page.goto(f"{own_site.url}{named.domain}")
-    page.get_by_role("link", name="Publish version").click()
-    _press(page, "Publish 1 domain")
-    expect(page.locator("#told")).to_contain_text("Published: ")
-    page.get_by_role("link", name="Roll back").click()
-    _press(page, "Roll back 1 domain")
-    expect(page.locator("#told")).to_contain_text("Rolled back: ")
-
-    page.goto(f"{own_site.url}/mails?state=failed")
-    page.get_by_role("link", name="failed again").click()
-    _press(page, "Send ")
-    expect(page.locator("#told")).to_contain_text("will be sent again")
-
-    page.goto(f"{own_site.url}{named.event}")
-    page.get_by_role("link", name="Replay").click()
-    _press(page, "Record it again")
-    expect(page.locator("#told")).to_contain_text("recorded again")
-    expect(page.get_by_text("It replays event")).to_be_visible()
-
-
-def _press(page: Page, name: str) -> None:
-    page.locator("#dialog").get_by_role("button", name=name).click()
 
 
 def test_mail_can_neither_run_nor_load_nor_lead_away(looker: Looker, own_site: Site):

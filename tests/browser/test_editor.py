@@ -34,24 +34,6 @@ TYPED_MS = 300
 PAUSES_MS = (80, 450, 120, 900, 200)
 
 
-def find_action(site: Site) -> str:
-    """Return the uid of an action that is driven by a cron rule."""
-    kept = scheduled_actions.c
-    found: str = (
-        fetch_rows(
-            site.engine,
-            sa.select(kept.uid)
-            .where(kept.timing.like("%cron_rule%"), kept.deleted_at.is_(None))
-            .where(kept.app != "minutehand")
-            .order_by(kept.uid)
-            .limit(1),
-        )
-        .scalars()
-        .one()
-    )
-    return found
-
-
 def test_problems_are_told_while_one_types(looker: Looker, site: Site):
     """The sentence, the problems at their lines, and what was probably meant."""
     page = looker.open(site, NIGHTLY)
@@ -326,42 +308,6 @@ def test_first_action_takes_a_minute(looker: Looker, empty_site: Site):
     assert ["summary of the day before"] == list(
         fetch_rows(empty_site.engine, query).scalars()
     )
-
-
-def test_without_script_a_button_checks(looker: Looker, own_site: Site):
-    """Problems, a proposal, a builder, a revision saved and compared."""
-    looker.watch.expected = {404, 422}  # 404: while there is no page of an action
-    uid = find_action(own_site)
-    page = looker.open(own_site, f"/actions/{uid}/edit", script=False)
-    before = page.locator("#document").input_value()
-
-    page.locator("#document").fill(before.replace('"name"', '"names"'))
-    with leaving(page):
-        page.get_by_role("button", name="Save as a new revision").click()
-    expect(page.get_by_text("Nothing is saved until").first).to_be_visible()
-    with leaving(page):
-        page.get_by_role("button", name="Write “name”").click()
-    expect(page.locator("#document")).to_have_value(before)
-
-    page.get_by_label("Name", exact=True).fill("another name")
-    with leaving(page):
-        page.locator('[value="put-what"]').click()
-    expect(page.locator("#document")).to_have_value(
-        re.compile('"name": "another name"')
-    )
-    page.get_by_role("button", name="Save as a new revision").click()
-    page.wait_for_url(f"{own_site.url}/actions/{uid}")
-
-    page.goto(f"{own_site.url}/actions/{uid}/revisions")
-    with leaving(page):
-        page.get_by_role("button", name="Compare the two").click()
-    expect(page.locator(".diff ins")).to_have_text('"another name"')
-    with leaving(page):
-        page.get_by_role("link", name="Restore").first.click()
-    page.get_by_role("button", name="Restore as a new revision").click()
-    page.wait_for_url(f"{own_site.url}/actions/{uid}")
-    page.goto(f"{own_site.url}/actions/{uid}/edit")
-    expect(page.locator("#document")).to_have_value(before)
 
 
 def test_second_click_sends_nothing(looker: Looker, own_site: Site):

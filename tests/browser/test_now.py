@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from playwright.sync_api import expect
 
-from models.role import Role
 from tests.browser.looking import NARROW, WIDE, Looker, check_width, walk_with_keyboard
 from tests.scheduling import add_app, post
 from tests.seeded.sites import Site
@@ -45,9 +42,7 @@ def test_everything_is_paused_in_place_and_resumed(looker: Looker, own_site: Sit
 
 
 def test_keyboard_reaches_everything(looker: Looker, site: Site):
-    """
-    Also the picture, which scrolls in a box of its own; and the search by its key.
-    """
+    """Also the picture, which scrolls in its box; and the search by its key."""
     page = looker.open(site, "/", width=NARROW)
 
     assert [] == walk_with_keyboard(page)
@@ -57,27 +52,6 @@ def test_keyboard_reaches_everything(looker: Looker, site: Site):
     page.keyboard.type("kestrel-air")
     page.keyboard.press("Enter")
     page.wait_for_url("**/apps/kestrel-air")
-
-
-def test_empty_installation_leads_to_a_first_action(looker: Looker, empty_site: Site):
-    """Without a script, too: one address, one button."""
-    looker.watch.expected = {404}  # the page of the action
-    page = looker.open(empty_site, "/", script=False)
-    page.get_by_label("Your mail address").fill("ada@example.com")
-    page.get_by_role("button", name="Post it").click()
-    page.wait_for_url(re.compile("/actions/"))
-    page = looker.open(empty_site, "/", script=False)
-
-    expect(page.locator("#next")).to_contain_text("say hello")
-
-
-def test_viewer_of_an_app_sees_its_app_without_buttons(looker: Looker, site: Site):
-    """Who has one app meets no other, and cannot pause."""
-    page = looker.open(site, "/", role=Role.VIEWER, app="kestrel-air")
-
-    expect(page.locator("#next")).to_contain_text("kestrel-air")
-    expect(page.locator("main")).not_to_contain_text("bluefin-foods")
-    expect(page.locator("a[href='/pause']")).to_have_count(0)
 
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])

@@ -11,7 +11,7 @@ from playwright.sync_api import Route, expect
 
 from models.database.engine import writing
 from models.database.tables import operation_steps, operations
-from tests.browser.looking import Looker, check_axe, leaving
+from tests.browser.looking import Looker, leaving
 from tests.database import fetch_rows
 from tests.seeded.sites import Site
 
@@ -40,36 +40,6 @@ def test_list_is_used_with_keys(looker: Looker, site: Site):
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/operations/[0-9a-f-]{36}$"))
-
-
-def test_filters_and_counts_lead_to_lists(looker: Looker, site: Site):
-    """A number is a link to what it counts; a chip goes; the address tells all."""
-    page = looker.open(site, "/operations?range=all", script=False)
-    counted = page.locator(".counts a", has_text="missed")
-    number = int(counted.locator(".fig").inner_text().replace(",", ""))
-    with leaving(page):
-        counted.click()
-    expect(page.locator("tbody[data-row]")).to_have_count(number)
-    page.get_by_label("Text in action").fill("no such thing")
-    with leaving(page):
-        page.get_by_role("button", name="Filter", exact=True).click()
-    expect(page.get_by_text("Nothing matches")).to_be_visible()
-    page.get_by_role("link", name="Clear filters").first.click()
-    expect(page).to_have_url(f"{site.url}/operations")
-
-
-def test_operation_is_retried_without_script(looker: Looker, own_site: Site):
-    """A question with the consequence, then the page again with what was done."""
-    failed = find(own_site, "failed")
-    page = looker.open(own_site, f"/operations/{failed}", script=False)
-    expect(page.locator("svg.chart")).to_be_visible()
-    with leaving(page):
-        page.get_by_role("link", name="Retry…", exact=False).first.click()
-    page.get_by_label("Why, for the record").fill("the host works again")
-    page.get_by_role("button", name="Retry 1 operation").click()
-
-    expect(page.get_by_text("Retried, under the same id.")).to_be_visible()
-    expect(page.get_by_text("the host works again").first).to_be_visible()
 
 
 def test_many_are_canceled_after_a_count(looker: Looker, own_site: Site):
@@ -171,11 +141,3 @@ def test_list_that_is_read_does_not_move(looker: Looker, own_site: Site):
     assert before == page.locator("tbody[data-row]").first.get_attribute("id")
     button.click()
     page.locator(f"tbody#op-{newer}").wait_for()
-
-
-def test_empty_list_says_what_will_come(looker: Looker, empty_site: Site):
-    """And leads to where runs come from."""
-    page = looker.open(empty_site, "/operations?range=all")
-
-    expect(page.get_by_text("No run yet")).to_be_visible()
-    check_axe(page)

@@ -26,11 +26,10 @@ from tests.identity_providers import CLIENT, SECRET, run_provider
 from tests.seeded.sites import Site, make_empty_home, run_site
 
 
-@pytest.mark.parametrize("script", [True, False])
-def test_key_signs_in_and_leads_back(looker: Looker, site: Site, *, script: bool):
+def test_key_signs_in_and_leads_back(looker: Looker, site: Site):
     """Who asked for a page without being signed in comes to it afterwards."""
     key = write_by(site.engine, create_key, app=None, role=Role.VIEWER).text
-    page = looker.open(site, "/keys?from=before", role=None, script=script)
+    page = looker.open(site, "/keys?from=before", role=None)
     page.get_by_label("key").fill(key)
     page.get_by_role("button", name="Sign in").click()
 
@@ -41,9 +40,7 @@ def test_key_signs_in_and_leads_back(looker: Looker, site: Site, *, script: bool
 
 @pytest.mark.parametrize("role", [None, Role.VIEWER])
 def test_link_signs_in(looker: Looker, site: Site, role: Role | None):
-    """
-    It asks once more before it is used up, and its secret is in no request but that.
-    """
+    """It asks once more, and its secret is in no request but that."""
     link = write_by(site.engine, make_link, Caller(None, "ada", Role.ADMIN, None))
     page = looker.open(site, "/sign-in", role=role)
     told: list[str] = []
@@ -56,17 +53,6 @@ def test_link_signs_in(looker: Looker, site: Site, role: Role | None):
     expect(page).to_have_url(f"{site.url}/")
     assert told
     assert not [each for each in told if link in each]
-
-
-def test_link_signs_in_without_script(looker: Looker, site: Site):
-    """Its secret is pasted, as the page says."""
-    link = write_by(site.engine, make_link, Caller(None, "ada", Role.ADMIN, None))
-    page = looker.open(site, f"/sign-in#{link}", role=None, script=False)
-    expect(page.get_by_text("paste what stands behind its #")).to_be_visible()
-    page.get_by_label("key").fill(link)
-    page.get_by_role("button", name="Sign in").click()
-
-    expect(page).to_have_url(f"{site.url}/")
 
 
 @pytest.mark.parametrize("script", [True, False])

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.browser.looking import Looker, leaving
 from tests.seeded.sites import Site
 
 
-@pytest.mark.parametrize("script", [True, False])
-def test_a_stretch_is_looked_through(looker: Looker, site: Site, *, script: bool):
+def test_a_stretch_is_looked_through(looker: Looker, site: Site):
     """Closer, earlier, of one app and queue."""
-    page = looker.open(site, "/timeline", script=script)
+    page = looker.open(site, "/timeline")
     lanes = page.locator("#lanes li")
     expect(page.get_by_role("heading", level=1)).to_contain_text("overlap")
     expect(lanes).to_have_count(30)

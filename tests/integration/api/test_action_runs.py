@@ -45,9 +45,7 @@ def test_run_is_recorded_and_can_be_read(web: Web):
 
 
 def test_run_whose_answer_got_lost_is_not_run_twice(web: Web):
-    """
-    The server failed after the commit, or was killed: no answer is kept for the key.
-    """
+    """The server was killed after the commit: no answer is kept for the key."""
     uid = create(web, operations=MAIL, overlap="queue")
     headers = {"Idempotency-Key": "monthly"}
 
@@ -84,7 +82,6 @@ def test_bad_run_records_nothing(web: Web):
 
     step = web.post(path, {"steps": ["publsh"]})
     assert (422, "/steps/0") == (step.status_code, step.json()["errors"][0]["pointer"])
-    assert 422 == web.post(path, {"steps": []}).status_code
     assert 422 == web.post(path, {"note": "\x1b[31mred"}).status_code
     assert 422 == web.post(path, {"stpes": ["run_task"]}).status_code
     assert 400 == web.post(path, {"user": "ada"}).status_code

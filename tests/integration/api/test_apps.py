@@ -76,9 +76,7 @@ def test_dry_run_tells_the_difference(web: Web):
 
 
 def test_keys_of_the_installation_make_apps(web: Web):
-    """
-    201 and where it is; "0" says that there was none, so that nothing is overwritten.
-    """
+    """201 and where it is; "0" says that there was none before."""
     made = web.put("/apps/new", DOCUMENT, app=None, headers=_if(0))
     again = web.put("/apps/new", DOCUMENT, app=None, headers=_if(0))
 
@@ -133,9 +131,7 @@ def test_app_is_deleted_with_its_keys(web: Web):
 
 @pytest.mark.parametrize("path", [f"/apps/{APP}/pause", "/pause"])
 def test_pause_is_begun_and_ended(web: Web, path: str):
-    """
-    With a note and an end; its tag tells whether it is still the one that was read.
-    """
+    """Its tag tells whether it is still the one that was read."""
     pause = {"note": "import", "until": "2099-01-01T00:00:00Z"}
 
     paused = web.put(path, pause, app=None, role=Role.OPERATOR, headers=_if("none"))

@@ -83,9 +83,7 @@ def test_it_is_canceled(web: Web):
     ("body", "status", "words"),
     [
         ({}, 422, "'from' is missing"),
-        ({"from": "yesterday"}, 422, ""),
         ({**WEEK, "wich": "all"}, 422, "Did you mean 'which'"),
-        ({**WEEK, "which": "some"}, 422, "missing, failed, all"),
         ({**WEEK, "at_once": 0}, 400, "not between 1 and 100"),
         ({**WEEK, "until": "2096-01-01T00:00:00Z"}, 400, "later than now"),
         ({"from": "2026-01-05T08:00:00Z", "until": "2026-01-05T09:00:00Z"}, 409, ""),

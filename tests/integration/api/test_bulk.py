@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import threading
 from typing import Any
-from uuid import uuid4
-
-import pytest
 
 from tests.integration.api.conftest import APP, OTHER, Web
-from tests.scheduling import fetch_action, get, make_operation, post, record_all
+from tests.scheduling import fetch_action, post
 
 
 def post_many(web: Web, count: int, app: str = APP) -> None:
@@ -90,29 +87,11 @@ def test_what_is_over_cannot_be_canceled(web: Web):
     assert "already over" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("kind", ["retry", "cancel", "resume", "run"])
-def test_every_kind_can_be_counted(web: Web, kind: str):
-    """With no filter at all."""
-    answer = web.post("/bulk", {"kind": kind, "filter": {}, "dry_run": True})
+def test_id_that_is_none_is_refused_at_its_place(web: Web):
+    """Before anything is counted."""
+    answer = web.post(
+        "/bulk", {"kind": "cancel", "filter": {"ids": ["x"]}, "dry_run": True}
+    )
 
-    assert (200, 0) == (answer.status_code, answer.json()["matched"])
-
-
-def test_operations_are_named_one_by_one(web: Web):
-    """As somebody has ticked them; those of other small apps do not count."""
-    rows = {app: [make_operation(n, app=app) for n in range(3)] for app in (APP, OTHER)}
-    mine = [each._replace(id=uuid4()) for each in rows[APP]]
-    theirs = [each._replace(id=uuid4()) for each in rows[OTHER]]
-    record_all(web.engine, *mine, *theirs)
-    ids = [str(each.id) for each in (*mine[:2], theirs[0])]
-    asked = {"kind": "cancel", "filter": {"ids": ids}}
-
-    counted = web.post("/bulk", {**asked, "dry_run": True}).json()
-    begun = web.post("/bulk", {**asked, "expected_count": 2})
-    shown = follow(web, f"/bulk/{begun.json()['id']}")
-
-    assert (2, 2) == (counted["matched"], shown["done"])
-    assert ["canceled", "canceled", "pending"] == [
-        get(web.engine, each.id).state for each in mine
-    ]
-    assert "pending" == get(web.engine, theirs[0].id).state
+    assert answer.status_code == 422
+    assert "/filter/ids/0" == answer.json()["errors"][0]["pointer"]

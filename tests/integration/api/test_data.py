@@ -63,18 +63,6 @@ def test_published_and_rolled_back(web: Web, workspace: Path):
     assert {"sales": (2, 1, 2)} == fetch_pointers(web.engine, APP)
 
 
-def test_refresh_is_an_operation(web: Web):
-    """202, and where to ask what became of it."""
-    begun = web.post(f"{HERE}/data/refresh", {"domains": ["sales"]}, role=Role.EDITOR)
-    whole = web.post(f"{HERE}/data/refresh")
-
-    operation = begun.json()["operation"]
-    assert [202, 202] == [begun.status_code, whole.status_code]
-    assert f"/api/v1/operations/{operation}" == begun.headers["location"]
-    shown = web.get(f"/operations/{operation}").json()
-    assert (APP, "pending", "heavy") == (shown["app"], shown["state"], shown["queue"])
-
-
 def test_what_cannot_move_stays(web: Web, workspace: Path):
     """Nothing is staged, a refresh runs, nothing is asked for, no such domain."""
     nothing = web.post(f"{HERE}/data/publish", {"data": True})

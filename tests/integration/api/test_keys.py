@@ -67,17 +67,6 @@ def test_list_is_of_what_the_caller_may_see(web: Web):
     assert "key" not in mine[0]
 
 
-def test_revoked_key_is_refused(web: Web):
-    """At once, and the answer says so to whoever has it."""
-    made = make(web)
-    revoked = web.post(f"/keys/{made['id']}/revoke")
-    again = web.post(f"/keys/{made['id']}/revoke")
-
-    assert (200, "revoked") == (revoked.status_code, revoked.json()["state"])
-    assert again.json() == revoked.json()
-    assert status_with(web, made["key"]) == 401
-
-
 def test_secret_of_a_key_is_not_kept_for_repeats(web: Web):
     """The repeat is told that it was done, and makes no second key."""
     headers = {"Idempotency-Key": "mine"}

@@ -47,14 +47,10 @@ def test_quiet_windows(web: Web):
     ("query", "status"),
     [
         ("from=2031-01-06T00:00:00Z&until=2031-02-06T00:00:00Z", 400),
-        ("from=2031-01-06T00:00:00Z&until=2031-01-06T00:00:00Z", 400),
         ("from=tomorrow", 422),
-        (f"app={OTHER}", 404),
         ("quiet=20", 400),
-        ("at=2031-01-06T00:00:00Z", 400),
-        ("apps=x", 422),
     ],
 )
 def test_unfit_questions_are_refused(web: Web, query: str, status: int):
-    """A week is the most, and another's app is unknown."""
+    """A week is the most; what each period may be, actions/load says."""
     assert web.get(f"/load?{query}").status_code == status

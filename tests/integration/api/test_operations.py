@@ -82,18 +82,6 @@ def find(web: Web, query: str = "", **options: Any) -> list[str]:
         path = answer.links["next"]["url"].removeprefix(ROOT)
 
 
-def test_list_is_turned_page_by_page(web: Web):
-    """The latest first, each once, and none of another small app."""
-    ids = [str(add(web, number)) for number in range(5)]
-    add(web, 9, app=OTHER)
-
-    assert ids[::-1] == find(web)
-    assert ids[::-1] == find(web, "limit=2")
-    assert ids[::-1] == find(web, f"limit=1&app={APP}")
-    assert 6 == len(find(web, app=None))
-    assert 1 == len(find(web, f"app={OTHER}", app=None))
-
-
 def test_list_is_filtered(web: Web):
     """By several states, queue, trigger, reason, text, action and time."""
     pending = str(add(web, 0))

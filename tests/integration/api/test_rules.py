@@ -64,9 +64,7 @@ def ask(
 
 @pytest.mark.slow
 def test_changes_need_a_version(free_web: Web, prepared: Prepared):
-    """
-    428 without If-Match, 412 for one that nothing ever had; and nothing is changed.
-    """
+    """428 without If-Match, 412 for one that nothing ever had."""
     before = digest_tables(free_web.engine, but=TRACES)
     found = {}
     for route in CHANGES:

@@ -297,9 +297,7 @@ def test_looking_survives_the_database(hub: Hub, database: Database):
 
 
 def test_nobody_looks_where_nobody_listens(hub: Hub):
-    """
-    After the time that a page takes to be loaded again; ids of before are unknown then.
-    """
+    """After a page's time to load again; ids of before are unknown then."""
     hub.settings = replace(CALM, every=NONE, linger=NONE)
 
     async def test() -> list[str]:

@@ -75,9 +75,7 @@ def test_taken_uid_of_another_app_tells_nothing_more(web: Web):
 
 
 def test_refused_key_is_refused_again(web: Web):
-    """
-    Nothing was done, and a refusal has no secret: its repeat gets the same answer.
-    """
+    """A refusal has no secret: its repeat gets the same answer."""
     headers = {"Idempotency-Key": "mine"}
     asked = {"role": "admin", "app": "never"}
 

@@ -137,9 +137,7 @@ def test_titles_of_domains_and_sender_of_mails_are_shown(
 
 
 def test_app_is_paused_and_resumed(admin: Person, engine: sa.Engine):
-    """
-    With the count first; what is wrong is told beside the field, and nothing is saved.
-    """
+    """With the count first; what is wrong is told beside the field."""
     asked = admin.look("/apps/shop/pause")
     wrong = admin.send("/apps/shop/pause", note="moving", until="26 Oct")
     paused = admin.do("/apps/shop/pause", note="moving")

@@ -93,9 +93,7 @@ def test_viewers_may_look_and_admins_manage():
 def test_pages_about_others_are_unknown(
     browser: TestClient, engine: sa.Engine, shop: Prepared
 ):
-    """
-    To read and to send forms to: as what never was; and nothing is changed by it.
-    """
+    """As what never was; and nothing is changed by it."""
     person = sign_in(browser, engine, shop, Role.ADMIN, app="books")
     before = digest_tables(engine, but=USED)
     ids = {**shop.ids, "part": "domains"}

@@ -32,9 +32,7 @@ def make_clocks(clock: Clock = Clock.SCHEDULE, mine: str | None = None) -> Clock
 def test_clock_is_the_one_that_was_chosen(
     clock: Clock, mine: str | None, expected: tuple[str, str]
 ):
-    """
-    Of a schedule in Paris; whose browser has not told its zone gets the schedule's.
-    """
+    """Whose browser has not told its zone gets the schedule's."""
     shown = make_clocks(clock, mine).show(NOW - timedelta(hours=0), "Europe/Paris")
 
     assert expected == (shown.text, shown.offset)

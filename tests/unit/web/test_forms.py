@@ -64,9 +64,7 @@ def test_form_passes_the_door_of_the_api():
 
 
 def test_problem_is_told_beside_its_field():
-    """
-    The field is the one that its pointer begins with; without one, it is told above.
-    """
+    """The one that its pointer begins with; without one, it is told above."""
     problems = [
         Problem("/when/cron", "Bad.", "Write 5 fields."),
         Problem("", "It is empty.", ""),

@@ -63,9 +63,7 @@ def test_app_that_is_well_needs_no_look(engine: sa.Engine):
 
 
 def test_what_went_wrong_within_a_day_is_counted(engine: sa.Engine):
-    """
-    Failed and missed operations, each by itself; not those of yesterday's yesterday.
-    """
+    """Failed and missed operations, each by itself, and no older ones."""
     for number, (state, hours) in enumerate(
         [("failed", 2), ("failed", 1), ("missed", 3), ("failed", 25), ("succeeded", 1)]
     ):

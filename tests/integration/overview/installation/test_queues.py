@@ -67,9 +67,7 @@ def test_what_waits_is_counted_with_its_age(engine: sa.Engine):
 
 
 def test_pace_tells_when_it_is_empty(engine: sa.Engine):
-    """
-    What waits, by what was begun within 15 minutes; a pause has no end of its own.
-    """
+    """By what was begun within 15 minutes; a pause has no end of its own."""
     for number in range(3):
         record(engine, number, ago=10 * MINUTE, waited=MINUTE)
     record(engine, 7, ago=40 * MINUTE, waited=MINUTE)

@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from actions.posting.edit import Terms
 from models.database.engine import writing
-from models.database.tables import scheduled_actions, small_apps, users
+from models.database.tables import small_apps, users
 from models.errors import InvalidDocumentError, NotFoundError
 from overview.previews.new import FullPreview, PreviewTerms, preview_text
-from tests.database import execute, fetch_rows, read_by
+from tests.database import execute, read_by
 from tests.scheduling import (
     MONDAY,
     REFRESH,
@@ -50,9 +50,7 @@ def ask(
 
 
 def test_whole_action_is_previewed(engine: sa.Engine):
-    """
-    When it runs in three zones, on which queue, for how many, and what may be wrong.
-    """
+    """When it runs, on which queue, for how many, and what may be wrong."""
     document = make_document(
         operations=REFRESH | MAIL, recipients={"groups": ["all", "nobodies"]}
     )
@@ -71,14 +69,6 @@ def test_whole_action_is_previewed(engine: sa.Engine):
         each.pointer for each in shown.warnings
     ]
     assert shown.changes is None
-
-
-def test_nothing_is_stored(engine: sa.Engine):
-    """A preview only reads."""
-    ask(engine, make_document())
-
-    count = sa.select(sa.func.count()).select_from(scheduled_actions)
-    assert 0 == fetch_rows(engine, count).scalar()
 
 
 @pytest.mark.parametrize("app", ["app", None])

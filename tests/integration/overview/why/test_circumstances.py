@@ -123,9 +123,7 @@ def test_queued_run_has_a_place_in_its_queue(engine: sa.Engine):
 
 
 def test_a_long_backlog_does_not_hide_that_workers_take(engine: sa.Engine):
-    """
-    Of the latest operations none was taken yet; one that runs was recorded before.
-    """
+    """Of the latest none was taken; one that runs was recorded before."""
     now = get_now(engine)
     record_all(engine, FIRST, SECOND)
     taken = {"state": "running", "claim_token": uuid4(), "started_at": now}
@@ -157,9 +155,7 @@ def test_it_agrees_with_the_sender(
 
 
 def test_skipped_occurrence_names_the_run_that_it_met(engine: sa.Engine):
-    """
-    That was under way when it was recorded: not one that had ended, or was skipped.
-    """
+    """Under way when it was recorded: none that had ended, or was skipped."""
     record_all(engine, FIRST, SECOND, THIRD, make_operation(3))
     now = get_now(engine)
     edit(engine, FIRST.id, state="succeeded", finished_at=now + MINUTE)

@@ -126,9 +126,7 @@ def test_an_outage_is_on_each_of_its_days(engine: sa.Engine):
 
 
 def test_an_outage_that_began_before_is_not_forgotten(engine: sa.Engine):
-    """
-    Its row has an occurrence before the first day, and reaches into the first days.
-    """
+    """Its row is before the first day, and reaches into the first days."""
     monday = TODAY - TODAY.weekday() * DAY - 12 * 7 * DAY
     first, last = begin_of(monday) - DAY, begin_of(monday) + HOUR
     details = {"first": first.isoformat(), "last": last.isoformat(), "count": 2}

@@ -56,9 +56,7 @@ def count(engine: sa.Engine, app: str | None = None, **wanted: Any) -> ActionCou
 
 
 def test_everything_is_counted(engine: sa.Engine):
-    """
-    An action of two rules is of both kinds; one of two troubles counts once for any.
-    """
+    """An action of two rules is of both kinds; one of two troubles counts once."""
     found = count(engine)
 
     assert (5, True) == (found.total, found.is_whole)
@@ -80,9 +78,7 @@ def test_everything_is_counted(engine: sa.Engine):
 
 
 def test_a_filter_leaves_its_own_counts_as_they_are(engine: sa.Engine):
-    """
-    They say what one would get by choosing another value; the other counts follow.
-    """
+    """They say what another value would give; the other counts follow."""
     found = count(engine, state=ActionState.ACTIVE)
 
     assert (2, {"shop": 2}, {"cron_rule": 2, "every": 1}) == (

@@ -118,9 +118,7 @@ def test_times_of_the_list_are_by_the_clock_of_the_rule(
 
 
 def test_filters_are_in_the_address(page: TestClient, engine: sa.Engine):
-    """
-    What nobody knows is left out, and said; a cursor of other filters begins anew.
-    """
+    """What nobody knows is left out, and said; an unfit cursor begins anew."""
     post(engine, "books", uid="heavy", name="Heavy", operations=REFRESH)
 
     assert "Nightly" not in read(page.get("/actions?queue=heavy"))
@@ -241,9 +239,7 @@ def test_a_change_that_makes_no_sense_is_refused(
 
 
 def test_an_action_is_paused_and_resumed(page: TestClient, engine: sa.Engine):
-    """
-    An end without an offset is in the zone of the action; the pause can be undone.
-    """
+    """An end is in the zone of the action; the pause can be undone."""
     wrong = send(page, "/actions/nightly/pause", note="freeze", until="tomorrow")
     past = send(page, "/actions/nightly/pause", until="2020-01-01T00:00")
     done = send(page, "/actions/nightly/pause", note="freeze", until="2035-07-01T09:00")
@@ -265,9 +261,7 @@ def test_an_action_is_paused_and_resumed(page: TestClient, engine: sa.Engine):
 
 
 def test_chosen_steps_run_now(page: TestClient, engine: sa.Engine):
-    """
-    First only told, then done; without a step, or with a strange one, nothing runs.
-    """
+    """First only told, then done; without a step that it has, nothing runs."""
     steps = {"refresh": True, "publish": {"data": True}}
     post(engine, "shop", uid="both", name="both", operations=steps)
     known = ["refresh", "publish"]

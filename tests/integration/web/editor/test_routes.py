@@ -175,9 +175,7 @@ def test_unknown_starter_or_action_leaves_an_empty_page(ada: TestClient):
 
 
 def test_problems_are_at_their_lines(ada: TestClient, engine: sa.Engine):
-    """
-    All of them, with what was probably meant; the rule alone is previewed meanwhile.
-    """
+    """With what was probably meant; the rule alone is previewed meanwhile."""
     text = json.dumps(make_document(overlap="skp", nmae="x"), indent=1)
 
     answer = send(ada, "/actions/new", app="shop", document=text, do="save")
@@ -466,9 +464,7 @@ def test_earlier_revision_can_be_edited(ada: TestClient, engine: sa.Engine):
 
 
 def test_tenant_sees_its_own_app_alone(pages: TestClient, engine: sa.Engine):
-    """
-    Another's action is not there, whatever is asked for; its own app is not asked for.
-    """
+    """Another's action is not there, whatever is asked for."""
     add_app(engine, "shop")
     add_app(engine, "books")
     uid = post(engine, "books", name="secret").uid

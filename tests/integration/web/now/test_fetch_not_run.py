@@ -190,9 +190,7 @@ def test_only_the_app_and_the_day_count(engine: sa.Engine):
 
 
 def test_one_outage_is_told_once(engine: sa.Engine):
-    """
-    With the actions that missed most first; what was missed otherwise is told apart.
-    """
+    """Who missed most comes first; what was missed otherwise is apart."""
     now = get_now(engine)
     first, back = now - 30 * MINUTE, now - 10 * MINUTE
     with writing(engine) as connection:

@@ -99,10 +99,7 @@ def test_part_that_cannot_be_read_leaves_the_rest(
 
 
 def test_everything_is_paused_and_resumed(admin: Person):
-    """
-    With a note and an end; the page offers to take it back. As many rest as were asked
-    about: the scheduler's own actions go on.
-    """
+    """With a note and an end, and undo; the scheduler's own actions go on."""
     count = re.findall(r"Pause everything: ([\d,]+) actions", admin.look("/pause"))[0]
     page = admin.do(
         "/pause", note="until the import is fixed", until="2099-01-01T08:30"
@@ -173,6 +170,7 @@ def test_empty_installation_gets_a_first_action(browse: Browser, engine: sa.Engi
     assert "Three ways to begin" in page
     for card in ("Post an example action", "Look at the demo", "five-minute guide"):
         assert card in page
+    assert "No run yet" in person.look("/operations?range=all")
 
     person.client.cookies.set("minutehand-zone", "Europe/Paris")
     answer = person.client.post("/begin", data={"email": "a@example.com"}, headers=OWN)

@@ -47,10 +47,7 @@ def give(engine: sa.Engine, operation_id: UUID = DAILY.id, **options: Any) -> Ac
 
 
 def test_id_is_computed_anew(engine: sa.Engine):
-    """
-    Of an occurrence, of one user, of a range that was missed; of a manual run, the key
-    is not kept.
-    """
+    """Of an occurrence, a user, a range; of a manual run the key is not kept."""
     of_user = make_operation(1, user_id="ann")
     missed = make_operation(2, id=make_missed_id("daily", MONDAY + 2 * MINUTE))
     missed = missed._replace(
@@ -133,9 +130,7 @@ def test_attempts_are_told_in_their_order(engine: sa.Engine):
 
 
 def test_same_failures_are_counted(engine: sa.Engine):
-    """
-    Within a day and a week, with other ids and numbers; of the caller's app alone.
-    """
+    """Within a day and a week, with other ids and numbers."""
     now = get_now(engine)
     ages = [timedelta(hours=1), timedelta(hours=2), timedelta(days=2)]
     for number, age in enumerate([*ages, timedelta(days=8)]):
@@ -171,9 +166,7 @@ def test_others_like_what_did_not_fail_cannot_be_asked_for(engine: sa.Engine):
 
 
 def test_what_it_made_is_told(engine: sa.Engine):
-    """
-    Versions with rows, which of them are live; what was published; mails by state.
-    """
+    """Versions with rows, which are live; what was published; mails by state."""
     record_all(engine, DAILY)
     add_steps(
         engine,

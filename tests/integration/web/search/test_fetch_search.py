@@ -83,9 +83,7 @@ def test_bound_is_told(engine: sa.Engine):
 
 
 def test_names_and_uids_are_one_list(engine: sa.Engine):
-    """
-    Whether the text is in the name, the uid or both, the order is that of the names.
-    """
+    """The order is that of the names, wherever the text was found."""
     post(engine, "shop", name="Another weekly", uid="first")
     post(engine, "shop", name="Zebra", uid="weekly-last")
     uids = ["first", "weekly-report", "other", "weekly-last"]

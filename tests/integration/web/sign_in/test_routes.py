@@ -92,7 +92,10 @@ def test_link_signs_in_once_and_looking_does_not_use_it(
     first = enter(browser, secret)
     second = enter(browse(), secret)
 
-    assert all("This link signs you in once." in page.text for page in pages)
+    for page in pages:
+        assert "This link signs you in once." in page.text
+        # of whoever has no script
+        assert "paste what stands behind its #" in page.text
     assert 303 == first.status_code
     assert 403 == second.status_code
     assert "This link was used" in second.text
@@ -184,9 +187,7 @@ def test_change_with_a_session_comes_from_an_own_page(
 
 
 def test_change_with_a_key_needs_no_origin(browser: TestClient, engine: sa.Engine):
-    """
-    No browser adds a key by itself; the key counts, and not the session beside it.
-    """
+    """No browser adds a key by itself; the key counts, not the session."""
     enter(browser, new_key(engine, Role.VIEWER))
     headers = {"Authorization": f"Bearer {new_key(engine)}", **FOREIGN}
 
@@ -314,9 +315,7 @@ def behind(browse: Browser) -> Browser:
 def test_attempts_are_counted_by_the_address_behind_our_proxies(
     engine: sa.Engine, tmp_path: Path
 ):
-    """
-    What a client adds to the header counts for nothing, nor does a stranger's header.
-    """
+    """What a client adds to the header counts for nothing, nor a stranger's."""
     proxies = {"web_proxies": read_settings(PROXIES, None).web_proxies}
     settings = make_settings(tmp_path, engine).model_copy(update=proxies)
     limits = RequestLimits(
@@ -350,9 +349,7 @@ def test_proxy_is_believed_if_it_is_listed(behind: Browser, address: str, status
 
 
 def test_changes_are_those_of_the_person_at_the_proxy(behind: Browser):
-    """
-    By name, and only from a page of ours: the proxy's own sign-in is a cookie, too.
-    """
+    """By name, and only from a page of ours: the proxy's sign-in is a cookie."""
     proxy = behind("10.0.0.7")
 
     assert 403 == change(proxy, {**ZOE, **FOREIGN})
@@ -368,9 +365,7 @@ def test_changes_are_those_of_the_person_at_the_proxy(behind: Browser):
     "names", [[""], ["  "], ["x" * 201], ["a\tb"], ["eve", "zoe@example.com"]]
 )
 def test_header_that_has_not_one_name_lets_nobody_in(behind: Browser, names: list[str]):
-    """
-    A proxy that adds its header to that of the client would let anybody be anybody.
-    """
+    """A proxy that adds to the client's header would let anybody be anybody."""
     headers = [("X-Forwarded-User", name) for name in names]
     answer = behind("10.0.0.7").get("/api/v1/keys", headers=headers)
 

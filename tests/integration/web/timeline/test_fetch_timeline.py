@@ -138,9 +138,7 @@ def run_worker(engine: sa.Engine, slots: int) -> None:
 
 
 def test_minutes_with_more_than_the_slots_are_told(engine: sa.Engine):
-    """
-    Past ones and those to come, the worst first; of queues that somebody works for.
-    """
+    """Past ones and those to come, the worst first."""
     run_worker(engine, 2)
     for number in range(3):
         add(engine, 4, action_uid=f"quick {number}")

@@ -14,9 +14,7 @@ LONDON = ZoneInfo("Europe/London")
 
 
 def test_bars_have_what_their_hour_has():
-    """
-    Each queue stands on the former one, and hot minutes are marked above their bar.
-    """
+    """Each queue stands on the former one; hot minutes are marked above."""
     minutes = [
         LoadedMinute(NOON, 3, {"heavy": 2, "quick": 1}),
         LoadedMinute(NOON + timedelta(minutes=5), 3, {"quick": 3}),

@@ -59,7 +59,6 @@ def test_what_a_builder_shows_changes_nothing(text: str, name: str) -> None:
     [
         ({"cron_rule": "0 7 * * *"}, {"kind": "daily", "time": "07:00"}),
         ({"cron_rule": "00 07 * * *"}, {"kind": "cron", "rule": "00 07 * * *"}),
-        ({"cron_rule": "0 7 * * MON"}, {"kind": "cron", "rule": "0 7 * * MON"}),
         (
             {"cron_rule": "5 9 L * *", "timezone": "Asia/Tokyo"},
             {
@@ -84,7 +83,6 @@ def test_what_a_builder_shows_changes_nothing(text: str, name: str) -> None:
         ),
         ({"cron_rule": "*/5 * * * *"}, {"kind": "cron", "rule": "*/5 * * * *"}),
         ({"cron_rule": "0 7 1 * 1"}, {"kind": "cron", "rule": "0 7 1 * 1"}),
-        ({"cron_rule": "99 99 * * *"}, {"kind": "cron", "rule": "99 99 * * *"}),
         ({"every": "PT90M"}, {"kind": "interval", "every": "90 minutes"}),
         ({"every": "P"}, {"kind": "interval", "every": "P"}),
         (
@@ -96,7 +94,6 @@ def test_what_a_builder_shows_changes_nothing(text: str, name: str) -> None:
             {"kind": "event", "event": "app.paid", "delay": "7 days", "time": "09:00"},
         ),
         ({"on": "app.paid"}, {"kind": "event", "event": "app.paid"}),
-        ({"after_action": "nightly"}, {"kind": "after", "former": "nightly"}),
         (
             {"after_action": "nightly", "on": "failure", "delay": "PT90M"},
             {
@@ -114,16 +111,8 @@ def test_what_a_builder_shows_changes_nothing(text: str, name: str) -> None:
             {"due_date": "2026-12-01T09:00:00+01:00"},
             {"kind": "once", "date": "2026-12-01", "time": "09:00:00+01:00"},
         ),
-        (
-            {"due_date": "2026-12-01T09:00:30"},
-            {"kind": "once", "date": "2026-12-01", "time": "09:00:30"},
-        ),
         ({"due_date": "2026-12-01 09:00:30"}, None),
         ({"due_date": "2026-02-31T09:00:00"}, None),
-        (
-            {"working_day": -2, "at": "17:00"},
-            {"kind": "monthly", "nth": "-2", "of": "workday", "time": "17:00"},
-        ),
         ({"working_day": True, "at": "17:00"}, None),
         ({"cron_rule": ["0 7 * * *"]}, None),
         ([{"cron_rule": "0 7 * * *"}], None),

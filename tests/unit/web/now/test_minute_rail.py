@@ -30,9 +30,7 @@ def make_minutes(counts: dict[int, dict[str, int]], *unled: Unled) -> Minutes:
 
 
 def test_each_kind_has_its_path():
-    """
-    Success begins above the line, trouble below it; what there is not is left out.
-    """
+    """Success begins above the line, trouble below it."""
     rail = draw_rail(
         make_minutes({-9: {"succeeded": 3, "failed": 1}, 5: {"planned": 2}}),
         LONDON,

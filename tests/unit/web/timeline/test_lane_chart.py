@@ -32,9 +32,7 @@ FRAME = LaneFrame(NOON, NOON + 10 * HOUR)
 
 
 def test_runs_are_as_long_as_they_took():
-    """
-    What has not ended reaches to now, and what leaves the window ends at its edge.
-    """
+    """What has not ended reaches to now; what leaves the window ends there."""
     runs = [
         run(_S.SUCCEEDED, 1, 3),
         run(_S.SUCCEEDED, -5, 1),
