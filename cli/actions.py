@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Annotated
 
 from rich.text import Text
 
 from actions.posting.doubts import find_silent_steps
 from actions.read_actions import LastRun
 from cli.connection import read_database
-from cli.options import AppOption, JsonOption, option
+from cli.options import AppOption, JsonOption, flag
 from cli.output import err, format_due, out, style_state
 from models.database.engine import read_clock
 from models.operation_state import OperationState
@@ -26,9 +25,7 @@ _SILENT_SHOWN = 10
 def list_actions(
     *,
     app: AppOption = None,
-    deleted: Annotated[
-        bool, option("--deleted", "List deleted actions as well.")
-    ] = False,
+    deleted: bool = flag("--deleted", "List deleted actions as well."),
     json: JsonOption = False,
 ) -> None:
     """

@@ -32,7 +32,7 @@ from cli.options import (
     YesOption,
     argument,
     confirm_change_of_many,
-    option,
+    flag,
     read_file,
 )
 from cli.output import err, format_both, out
@@ -67,12 +67,8 @@ def apply(
     ],
     *,
     app: OwnerOption,
-    prune: Annotated[
-        bool, option("--prune", "Delete the app's actions that have no file.")
-    ] = False,
-    dry_run: Annotated[
-        bool, option("--dry-run", "Show the plan; change nothing.")
-    ] = False,
+    prune: bool = flag("--prune", "Delete the app's actions that have no file."),
+    dry_run: bool = flag("--dry-run", "Show the plan; change nothing."),
     yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -82,8 +78,7 @@ def apply(
     An action is found by its uid, or else by its name; what does not differ is left
     alone. If one file is refused, nothing is changed.
     """
-    texts = _read_folder(folder, app)
-    documents = read_documents(texts, **read_context(app))
+    documents = read_documents(_read_folder(folder, app), **read_context(app))
     pruned: bool | frozenset[str] = prune
     if prune and not (dry_run or yes):
         planned = _apply(app, documents, prune=True, dry_run=True)
@@ -236,8 +231,7 @@ def delete(
     if dry_run:
         err().say(f"{len(found):,} would be deleted. Nothing was changed (--dry-run).")
     else:
-        question = ask_database(describe_deletion, found)
-        confirm_change_of_many(question, yes=yes)
+        confirm_change_of_many(ask_database(describe_deletion, found), yes=yes)
         with write_database() as connection:
             for each in found:
                 delete_action(connection, each.uid, app=each.app, by=get_actor())

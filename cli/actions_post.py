@@ -24,7 +24,7 @@ from actions.posting.post import Posting
 from actions.posting.refusals import make_given, name_former
 from actions.previews.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
-from cli.options import JsonOption, OwnerOption, argument, option, read_file
+from cli.options import JsonOption, OwnerOption, argument, flag, read_file
 from cli.output import err, format_both, out
 from models.door.documents import read_actions
 from models.errors import Problem, UsageError
@@ -49,15 +49,12 @@ def post(
     ],
     *,
     app: OwnerOption,
-    replace: Annotated[
-        bool, option("--replace", "Replace an action that has the same name or uid.")
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        option(
-            "--dry-run", "Show what would change in the next 30 days; store nothing."
-        ),
-    ] = False,
+    replace: bool = flag(
+        "--replace", "Replace an action that has the same name or uid."
+    ),
+    dry_run: bool = flag(
+        "--dry-run", "Show what would change in the next 30 days; store nothing."
+    ),
     json: JsonOption = False,
 ) -> None:
     """
@@ -183,8 +180,7 @@ def _show_changes(
 ) -> None:
     """Compare the schedules before and after a post; nothing is stored."""
     with write_database() as connection:
-        how = make_posting(replace=replace)
-        foretold = foretell_post(connection, app, action, how)
+        foretold = foretell_post(connection, app, action, make_posting(replace=replace))
         told = name_former(connection, app, make_given(action, foretold.old))
     if json:
         out().json(foretold)

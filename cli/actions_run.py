@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -15,9 +15,10 @@ from cli.options import (
     JsonOption,
     YesOption,
     confirm,
-    option,
+    flag,
     read_note,
     takes,
+    value,
 )
 from cli.output import err, out
 from dispatch.manual_runs import find_runnable, run_now
@@ -27,27 +28,17 @@ from overview.operations import fetch_shown_operation
 
 def _read_asked(
     *,
-    key: Annotated[
-        str | None,
-        option("--key", "Makes the call repeatable: the same key is the same run."),
-    ] = None,
-    user: Annotated[
-        str | None,
-        option(
-            "--user ID",
-            "Run as if this user had triggered it (event-driven actions only).",
-        ),
-    ] = None,
-    step: Annotated[
-        list[str] | None,
-        option("--step STEP", "Run only this step of the action; may be repeated."),
-    ] = None,
-    force: Annotated[
-        bool, option("--force", "Refresh even data whose source is unchanged.")
-    ] = False,
-    note: Annotated[
-        str | None, option("--note TEXT", "Why; kept with the operation.")
-    ] = None,
+    key: str | None = value(
+        "--key", "Makes the call repeatable: the same key is the same run."
+    ),
+    user: str | None = value(
+        "--user ID", "Run as if this user had triggered it (event-driven actions only)."
+    ),
+    step: list[str] | None = value(
+        "--step STEP", "Run only this step of the action; may be repeated."
+    ),
+    force: bool = flag("--force", "Refresh even data whose source is unchanged."),
+    note: str | None = value("--note TEXT", "Why; kept with the operation."),
 ) -> dict[str, Any]:
     asked = {"user_id": user, "steps": step, "force": force}
     return {"key": key, **asked, "note": read_note(note)}
@@ -59,10 +50,9 @@ def run(
     *,
     app: AppOption = None,
     asked: dict[str, Any],
-    wait: Annotated[
-        bool,
-        option("--wait", "Wait until it ends; exit with 0 if it succeeded, else 1."),
-    ] = False,
+    wait: bool = flag(
+        "--wait", "Wait until it ends; exit with 0 if it succeeded, else 1."
+    ),
     yes: YesOption = False,
     json: JsonOption = False,
 ) -> None:
@@ -84,8 +74,7 @@ def run(
             raise typer.Exit(1)
     for problem in found.silent:
         err().warn(str(problem))
-    author = Author(get_actor())
-    operation_id = run_now(get_engine(), found.uid, author=author, **asked)
+    operation_id = run_now(get_engine(), found.uid, author=Author(get_actor()), **asked)
     leader = ask_database(fetch_leader)
     if leader is None:
         starter = get_settings().name_starter("minutehand scheduler")
@@ -97,7 +86,6 @@ def run(
             out().print(str(operation_id))
         raise typer.Exit(follow(operation_id, json=json))
     if json:
-        shown = ask_database(fetch_shown_operation, operation_id)
-        out().json(shown)
+        out().json(ask_database(fetch_shown_operation, operation_id))
     else:
         out().print(str(operation_id))

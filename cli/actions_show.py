@@ -108,5 +108,4 @@ def _describe_pause(shown: DetailedAction) -> str | None:
     if shown.pause is None:
         return None
     whose = {APP: "with its app, ", INSTALLATION: "with the installation, "}
-    told = describe_pause(shown.pause, shown.zone)
-    return whose.get(shown.pause.scope, "") + told
+    return whose.get(shown.pause.scope, "") + describe_pause(shown.pause, shown.zone)

@@ -10,7 +10,7 @@ from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from actions.small_apps.check_settings import check_settings
 from actions.small_apps.differences import AppDifference, foresee_apply
 from cli.connection import change_database, get_actor, get_settings, use_engine
-from cli.options import JsonOption, argument, option, read_file
+from cli.options import JsonOption, argument, flag, read_file
 from cli.output import err, out
 from models.door.app_documents import read_small_app
 
@@ -27,17 +27,12 @@ def apply_apps(
         ),
     ],
     *,
-    raise_events: Annotated[
-        bool,
-        option(
-            "--raise-events",
-            "Record the events of users who are new, newly activated or seen"
-            " more recently.",
-        ),
-    ] = False,
-    dry_run: Annotated[
-        bool, option("--dry-run", "Change nothing; show what would be changed.")
-    ] = False,
+    raise_events: bool = flag(
+        "--raise-events",
+        "Record the events of users who are new, newly activated or seen"
+        " more recently.",
+    ),
+    dry_run: bool = flag("--dry-run", "Change nothing; show what would be changed."),
     json: JsonOption = False,
 ) -> None:
     """
@@ -68,8 +63,7 @@ def apply_apps(
             difference = foresee_apply(engine, model, terms)
         out().found(difference, _print_difference, json=json)
         return
-    applied = change_database(apply_small_app, model, terms)
-    out().found(applied, _print, json=json)
+    out().found(change_database(apply_small_app, model, terms), _print, json=json)
 
 
 def _print(applied: Applied) -> None:
@@ -111,8 +105,7 @@ def _print_difference(difference: AppDifference) -> None:
         for entry in difference.entries:
             if entry.part == part:
                 where = f" ({', '.join(entry.pointers)})" if entry.pointers else ""
-                line = f"    {_SIGNS[entry.change]} {entry.name}{where}"
-                out().say(line)
+                out().say(f"    {_SIGNS[entry.change]} {entry.name}{where}")
     if difference.unlisted:
         out().say(f"  {difference.unlisted:,} more are not listed.")
     if difference.events:

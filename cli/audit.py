@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import typer
 
 from actions.explaining.audit import AuditFault
 from actions.read_rules import fetch_named
 from cli.connection import ask_database, get_settings, use_engine
-from cli.options import AppOption, JsonOption, option, read_period
+from cli.options import AppOption, JsonOption, read_period, value
 from cli.output import err, format_both, out
 from models.units import format_count
 from overview.actions.auditing import audit_all
@@ -18,12 +17,10 @@ from overview.actions.auditing import audit_all
 
 def audit(
     *,
-    since: Annotated[
-        str | None, option("--from TIME", "Inclusive; default: a day before --until.")
-    ] = None,
-    until: Annotated[
-        str | None, option("--until TIME", "Exclusive; default: the last tick.")
-    ] = None,
+    since: str | None = value(
+        "--from TIME", "Inclusive; default: a day before --until."
+    ),
+    until: str | None = value("--until TIME", "Exclusive; default: the last tick."),
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:

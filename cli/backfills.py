@@ -23,6 +23,7 @@ from cli.options import (
     shorten,
     takes,
     takes_terms,
+    value,
 )
 from cli.output import err, format_both, out, style_state
 from dispatch.backfills.planning import Plan, plan_backfill
@@ -51,16 +52,15 @@ _BackfillArgument = Annotated[
 def _read_asked(
     *,
     from_: Annotated[str, option("--from TIME", "Occurrences at or after this.")],
-    until: Annotated[
-        str | None, option("--until TIME", "Occurrences before this; default: now.")
-    ] = None,
-    which: Annotated[
-        Which,
-        option("--which", "Those that never ran (missing), those that failed, or all."),
-    ] = Which.MISSING,
-    at_once: Annotated[
-        int, option("--at-once N", "How many may be live at a time.")
-    ] = DEFAULT_AT_ONCE,
+    until: str | None = value("--until TIME", "Occurrences before this; default: now."),
+    which: Which = value(
+        "--which",
+        "Those that never ran (missing), those that failed, or all.",
+        default=Which.MISSING,
+    ),
+    at_once: int = value(
+        "--at-once N", "How many may be live at a time.", default=DEFAULT_AT_ONCE
+    ),
     note: Annotated[str | None, option("--note TEXT", "Why; kept with it.")] = None,
 ) -> BackfillModel:
     since, end = read_period(from_, until)
@@ -115,8 +115,7 @@ def _print_started(shown: ShownBackfill, *, is_led: bool, json: bool) -> None:
     if json:
         out().json(shown)
     else:
-        many = _say_many(shown.total)
-        out().say(f"Backfill {shown.id} of {many}.")
+        out().say(f"Backfill {shown.id} of {_say_many(shown.total)}.")
         err().say(f"To follow it: minutehand backfills show {shown.id}")
     if not is_led:
         err().say(

@@ -18,6 +18,7 @@ from cli.options import (
     read_period,
     shorten,
     takes,
+    value,
 )
 from cli.output import err, format_both, out
 from models.errors import UsageError
@@ -39,12 +40,8 @@ _SHOWN = 60
 def _select(
     *,
     app: AppOption = None,
-    kind: Annotated[
-        str | None, option("--kind KIND", "Only of action, app, user, key, ...")
-    ] = None,
-    subject: Annotated[
-        str | None, option("--subject ID", "Only of the thing with this id.")
-    ] = None,
+    kind: str | None = value("--kind KIND", "Only of action, app, user, key, ..."),
+    subject: str | None = value("--subject ID", "Only of the thing with this id."),
     by: Annotated[str | None, option("--by NAME", "Only by this author.")] = None,
     from_: Annotated[str | None, option("--from TIME", "Inclusive.")] = None,
     until: Annotated[str | None, option("--until TIME", "Exclusive.")] = None,
@@ -106,10 +103,9 @@ def export(wanted: ChangeFilter) -> None:
 
 def verify(
     *,
-    anchor: Annotated[
-        str | None,
-        option("--anchor CHANGE", "NUMBER:HASH of a change that was written down."),
-    ] = None,
+    anchor: str | None = value(
+        "--anchor CHANGE", "NUMBER:HASH of a change that was written down."
+    ),
     json: JsonOption = False,
 ) -> None:
     """

@@ -11,10 +11,12 @@ from cli.options import (
     JsonOption,
     app_option,
     argument,
+    flag,
     option,
     read_file,
     read_instant,
     takes,
+    value,
 )
 from cli.output import err, out
 from models.door.documents import read_event_object, read_events
@@ -36,17 +38,14 @@ def _read(
         ),
     ] = None,
     *,
-    event: Annotated[
-        str | None, option("--event", "Such as instance.user.last_seen, or app.<name>.")
-    ] = None,
+    event: str | None = value(
+        "--event", "Such as instance.user.last_seen, or app.<name>."
+    ),
     user: Annotated[str | None, option("--user ID", "Id of the user.")] = None,
-    at: Annotated[
-        str | None, option("--at TIME", "When it happened; default: now.")
-    ] = None,
-    key: Annotated[
-        str | None,
-        option("--key", "Makes the call repeatable: the same key is the same event."),
-    ] = None,
+    at: str | None = value("--at TIME", "When it happened; default: now."),
+    key: str | None = value(
+        "--key", "Makes the call repeatable: the same key is the same event."
+    ),
 ) -> tuple[UserEventModel | CloudEventModel, ...]:
     """Return the events of *file*, or the one that the options describe."""
     given = {"event": event, "user": user, "at": at, "key": key}
@@ -75,10 +74,9 @@ def send(
     *,
     app: Annotated[str, app_option("Small app that the users belong to.")],
     sent: tuple[UserEventModel | CloudEventModel, ...],
-    correct: Annotated[
-        bool,
-        option("--correct", 'Let a "last seen" replace a later one, which was wrong.'),
-    ] = False,
+    correct: bool = flag(
+        "--correct", 'Let a "last seen" replace a later one, which was wrong.'
+    ),
     json: JsonOption = False,
 ) -> None:
     """
@@ -88,8 +86,7 @@ def send(
     """
     received = change_database(receive_events, app, sent, correct=correct)
     if json:
-        counts = {"received": received.received, "recorded": received.recorded}
-        out().json(counts)
+        out().json({"received": received.received, "recorded": received.recorded})
     else:
         known = received.received - received.recorded
         also = f"; {known:,} changed nothing" if known else ""

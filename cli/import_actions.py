@@ -39,7 +39,16 @@ from actions.importing.readers.databases import (
     read_redbeat,
 )
 from cli.connection import get_settings
-from cli.options import JsonOption, argument, naming, option, read_file, takes
+from cli.options import (
+    JsonOption,
+    argument,
+    flag,
+    naming,
+    option,
+    read_file,
+    takes,
+    value,
+)
 from cli.output import err, out
 from models.database.engine import read_host_clock
 from models.errors import ConflictError, UsageError
@@ -67,27 +76,17 @@ FileArgument = Annotated[str, argument("FILE|-", "The file; - is standard input.
 
 def _make_defaults(
     *,
-    timezone: Annotated[
-        str | None,
-        option(
-            "--timezone ZONE",
-            "Zone of entries that name none; default: MINUTEHAND_TIMEZONE.",
-        ),
-    ] = None,
-    queue: Annotated[
-        str | None,
-        option(
-            "--queue QUEUE",
-            "Queue of tasks that name none; default: MINUTEHAND_TASK_QUEUE or celery.",
-        ),
-    ] = None,
-    connection: Annotated[
-        str | None,
-        option(
-            "--connection NAME",
-            "Broker of the tasks, one of MINUTEHAND_TASK_CONNECTIONS.",
-        ),
-    ] = None,
+    timezone: str | None = value(
+        "--timezone ZONE",
+        "Zone of entries that name none; default: MINUTEHAND_TIMEZONE.",
+    ),
+    queue: str | None = value(
+        "--queue QUEUE",
+        "Queue of tasks that name none; default: MINUTEHAND_TASK_QUEUE or celery.",
+    ),
+    connection: str | None = value(
+        "--connection NAME", "Broker of the tasks, one of MINUTEHAND_TASK_CONNECTIONS."
+    ),
 ) -> Defaults:
     """
     Return what the options of a command leave to entries.
@@ -123,16 +122,11 @@ def _as_command(read: Callable[..., Report]) -> Callable[..., None]:
     def run(
         report: Report,
         *,
-        folder: Annotated[
-            str | None,
-            option(
-                "--out DIR",
-                "Write one file for each action there; else JSON on standard output.",
-            ),
-        ] = None,
-        overwrite: Annotated[
-            bool, option("--overwrite", "Replace files that are there.")
-        ] = False,
+        folder: str | None = value(
+            "--out DIR",
+            "Write one file for each action there; else JSON on standard output.",
+        ),
+        overwrite: bool = flag("--overwrite", "Replace files that are there."),
         json: JsonOption = False,
     ) -> None:
         written = None
@@ -163,9 +157,7 @@ def _as_command(read: Callable[..., Report]) -> Callable[..., None]:
 def import_apscheduler(
     url: UrlArgument,
     *,
-    table: Annotated[
-        str, option("--table NAME", "Of the job store.")
-    ] = "apscheduler_jobs",
+    table: str = value("--table NAME", "Of the job store.", default="apscheduler_jobs"),
     defaults: Defaults,
 ) -> Report:
     """
@@ -187,13 +179,10 @@ def import_celery_beat(
         str, argument("MODULE", "The application, as for celery -A: proj.celery.")
     ],
     *,
-    python: Annotated[
-        str | None,
-        option(
-            "--python PATH",
-            "Python of the project's environment; default: Minutehand's own.",
-        ),
-    ] = None,
+    python: str | None = value(
+        "--python PATH",
+        "Python of the project's environment; default: Minutehand's own.",
+    ),
     defaults: Defaults,
 ) -> Report:
     """
@@ -209,13 +198,10 @@ def import_celery_beat(
 def import_crontab(
     file: FileArgument,
     *,
-    system: Annotated[
-        bool,
-        option("--system", "Lines have a user, as in /etc/crontab; else: found out."),
-    ] = False,
-    personal: Annotated[
-        bool, option("--personal", "Lines have no user; else: found out.")
-    ] = False,
+    system: bool = flag(
+        "--system", "Lines have a user, as in /etc/crontab; else: found out."
+    ),
+    personal: bool = flag("--personal", "Lines have no user; else: found out."),
     task: Annotated[str, option("--task TASK", "What runs a command.")] = "run_command",
     defaults: Defaults,
 ) -> Report:
@@ -276,9 +262,9 @@ def import_k8s(
 def import_redbeat(
     url: UrlArgument,
     *,
-    prefix: Annotated[
-        str, option("--prefix TEXT", "Of its keys: its redbeat_key_prefix.")
-    ] = "redbeat:",
+    prefix: str = value(
+        "--prefix TEXT", "Of its keys: its redbeat_key_prefix.", default="redbeat:"
+    ),
     defaults: Defaults,
 ) -> Report:
     """

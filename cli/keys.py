@@ -24,6 +24,7 @@ from cli.options import (
     naming,
     option,
     read_options,
+    value,
 )
 from cli.output import err, format_both, out
 from models.errors import NotFoundError, UsageError
@@ -70,9 +71,11 @@ def create(
     app: AppOption = None,
     all_: _AllOption = False,
     name: Annotated[str | None, option("--name TEXT", "What it is for.")] = None,
-    expires: Annotated[
-        str, option("--expires DURATION", f"Its life, such as P30D, or {ENDLESS}.")
-    ] = str(DEFAULT_LIFETIME),
+    expires: str = value(
+        "--expires DURATION",
+        f"Its life, such as P30D, or {ENDLESS}.",
+        default=str(DEFAULT_LIFETIME),
+    ),
     json: JsonOption = False,
 ) -> None:
     """
@@ -147,9 +150,11 @@ def revoke(key: _IdArgument, *, json: JsonOption = False) -> None:
 def rotate(
     key: _IdArgument,
     *,
-    overlap: Annotated[
-        str, option("--overlap DURATION", "How long the old one goes on.")
-    ] = str(DEFAULT_OVERLAP),
+    overlap: str = value(
+        "--overlap DURATION",
+        "How long the old one goes on.",
+        default=str(DEFAULT_OVERLAP),
+    ),
     json: JsonOption = False,
 ) -> None:
     """
@@ -172,16 +177,11 @@ def link(
     role: _RoleOption = None,
     app: AppOption = None,
     all_: _AllOption = False,
-    invite_: Annotated[
-        str | None, option("--invite NAME", "A colleague, to one small app.")
-    ] = None,
-    expires: Annotated[
-        str | None,
-        option(
-            "--expires DURATION",
-            f"Life of an invitation, P30D at most; {INVITED_FOR} if not given.",
-        ),
-    ] = None,
+    invite_: str | None = value("--invite NAME", "A colleague, to one small app."),
+    expires: str | None = value(
+        "--expires DURATION",
+        f"Life of an invitation, P30D at most; {INVITED_FOR} if not given.",
+    ),
 ) -> None:
     """
     Print a link that signs somebody in at the pages, once.

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated
 
 from actions.load.counting import NamedAction
 from actions.load.forecast import Load, Outage, Quiet, forecast_load, read_away
 from actions.load.foresee import EVENTS, PAUSED, TIME, UNREADABLE
 from cli.connection import ask_database, get_settings
-from cli.options import (
-    AppOption,
-    JsonOption,
-    option,
-    read_optional_instant,
-    read_period,
-)
+from cli.options import AppOption, JsonOption, read_optional_instant, read_period, value
 from cli.output import format_both, out
 from models.units import format_age, list_counts
 
@@ -35,25 +28,15 @@ _LEFT_OUT = {
 def load(
     *,
     app: AppOption = None,
-    from_: Annotated[
-        str | None, option("--from TIME", "Inclusive; default: now.")
-    ] = None,
-    until: Annotated[
-        str | None,
-        option(
-            "--until TIME", "Exclusive, at most 7 days later; default: a day later."
-        ),
-    ] = None,
-    quiet: Annotated[
-        str | None,
-        option(
-            "--quiet DURATION",
-            "Show when the database may be away for so long, within a week.",
-        ),
-    ] = None,
-    at: Annotated[
-        str | None, option("--at TIME", "With --quiet: what it costs from then on.")
-    ] = None,
+    from_: str | None = value("--from TIME", "Inclusive; default: now."),
+    until: str | None = value(
+        "--until TIME", "Exclusive, at most 7 days later; default: a day later."
+    ),
+    quiet: str | None = value(
+        "--quiet DURATION",
+        "Show when the database may be away for so long, within a week.",
+    ),
+    at: str | None = value("--at TIME", "With --quiet: what it costs from then on."),
     json: JsonOption = False,
 ) -> None:
     """
@@ -66,8 +49,7 @@ def load(
     from_then = read_optional_instant("--at", at)
     away = read_away(quiet, from_then, get_settings().lookback)
     found = ask_database(forecast_load, since=since, until=end, app=app, away=away)
-    show = partial(_print, asks_quiet=away is not None)
-    out().found(found, show, json=json)
+    out().found(found, partial(_print, asks_quiet=away is not None), json=json)
 
 
 def _print(found: Load, *, asks_quiet: bool) -> None:

@@ -21,12 +21,14 @@ from cli.options import (
     argument,
     complete_operation,
     confirm_change_of_many,
+    flag,
     option,
     read_operation_id,
     read_period,
     shorten,
     takes,
     takes_terms,
+    value,
 )
 from cli.output import err, format_both, out
 from models.database.engine import Author
@@ -79,17 +81,12 @@ def _select_listed(
     *,
     app: AppOption = None,
     action: ActionOption = None,
-    operation: Annotated[
-        str | None,
-        option(
-            "--operation ID",
-            "Only mails of this operation.",
-            autocompletion=complete_operation,
-        ),
-    ] = None,
-    state: Annotated[
-        DeliveryState | None, option("--state", "Only mails in this state.")
-    ] = None,
+    operation: str | None = value(
+        "--operation ID",
+        "Only mails of this operation.",
+        autocompletion=complete_operation,
+    ),
+    state: DeliveryState | None = value("--state", "Only mails in this state."),
     from_: _FromOption = None,
     until: _UntilOption = None,
 ) -> MailFilter:
@@ -145,12 +142,8 @@ def show_mail(
     ],
     recipient: Annotated[str, argument("RECIPIENT", "Id of the user.")],
     *,
-    step: Annotated[
-        str, option("--step STEP", "The step that sends it.")
-    ] = "send_email",
-    html: Annotated[
-        bool, option("--html", "Print the HTML part, and nothing else.")
-    ] = False,
+    step: str = value("--step STEP", "The step that sends it.", default="send_email"),
+    html: bool = flag("--html", "Print the HTML part, and nothing else."),
     json: JsonOption = False,
 ) -> None:
     """
@@ -225,9 +218,7 @@ def confirm_arrival(
 def resend(
     wanted: MailFilter,
     *,
-    failed: Annotated[
-        bool, option("--failed", "Mails that certainly failed, not uncertain ones.")
-    ] = False,
+    failed: bool = flag("--failed", "Mails that certainly failed, not uncertain ones."),
     everything: AllOption = False,
     terms: ChangeTerms,
 ) -> None:

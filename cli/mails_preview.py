@@ -12,7 +12,7 @@ from rich.text import Text
 
 from actions.lookup import find_action
 from cli.connection import ask_database, get_settings, use_engine
-from cli.options import AppOption, JsonOption, argument, option, read_file
+from cli.options import AppOption, JsonOption, argument, read_file, value
 from cli.output import err, out
 from models.door.documents import read_action
 from models.errors import NotFoundError, UsageError
@@ -40,18 +40,13 @@ def preview_mails(
     ],
     *,
     app: AppOption = None,
-    user: Annotated[
-        str | None, option("--user ID", "Only this user: their id or mail address.")
-    ] = None,
-    limit: Annotated[
-        int, option("--limit", "The most people to show.", min=1, max=1000)
-    ] = FIRST_MADE,
-    folder: Annotated[
-        Path | None,
-        option(
-            "--out DIR", "Write the mails there: .eml, and .html and .pdf beside it."
-        ),
-    ] = None,
+    user: str | None = value("--user ID", "Only this user: their id or mail address."),
+    limit: int = value(
+        "--limit", "The most people to show.", default=FIRST_MADE, min=1, max=1000
+    ),
+    folder: Path | None = value(
+        "--out DIR", "Write the mails there: .eml, and .html and .pdf beside it."
+    ),
     json: JsonOption = False,
 ) -> None:
     """
@@ -117,8 +112,7 @@ def _print_recipients(found: MailPreview) -> None:
     who = found.recipients
     if found.asked is not None:
         verb = "would get" if found.asked.is_in else "would not get"
-        said = f"{found.asked.user} {verb} its mails: {found.asked.reason}."
-        out().say(said)
+        out().say(f"{found.asked.user} {verb} its mails: {found.asked.reason}.")
         return
     out().say(f"{_count(who)}, and nothing is sent now.")
     _print_people(who.first, who.count)
@@ -158,8 +152,7 @@ def _print_mails(found: MailPreview) -> None:
             shown.add(each.step)
             _print_mail(each)
         elif found.asked is None:
-            told = f"{each.step} to {each.recipient}: {each.subject}"
-            out().say(told)
+            out().say(f"{each.step} to {each.recipient}: {each.subject}")
 
 
 def _print_mail(each: PreviewedMail) -> None:

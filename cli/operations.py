@@ -234,8 +234,7 @@ def _explain_reason(shown: ShownOperation) -> str | None:
 
 def _describe_reason(shown: ShownOperation) -> str:
     """Return the reason of an operation, and the range that a missed row covers."""
-    parts = (shown.reason, _describe_missed(shown))
-    return ": ".join(each for each in parts if each)
+    return ": ".join(each for each in (shown.reason, _describe_missed(shown)) if each)
 
 
 def _describe_missed(shown: ShownOperation) -> str | None:

@@ -141,10 +141,8 @@ def _change_many(
     if not terms.yes:
         err().say(_describe(counted))
     many = format_count(counted.total, "operation", "operations")
-    what = f"{_QUESTIONS[change]} {many}"
-    confirm_change_of_many(what, yes=terms.yes)
-    bulk_id = change_database(start_bulk, asked, at=counted.at)
-    changed = _finish(bulk_id)
+    confirm_change_of_many(f"{_QUESTIONS[change]} {many}", yes=terms.yes)
+    changed = _finish(change_database(start_bulk, asked, at=counted.at))
     _print_counted(change, counted, changed, terms)
     if changed.refused and not changed.done:
         raise typer.Exit(ConflictError.exit_code)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Annotated
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -15,7 +14,7 @@ from rich.text import Text
 
 from cli.connection import ask_database, read_database, use_engine
 from cli.operations import make_steps_table
-from cli.options import JsonOption, OperationArgument, option, read_operation_id
+from cli.options import JsonOption, OperationArgument, flag, read_operation_id, value
 from cli.output import err, format_both, out, style_state
 from models.decision import get_action_name
 from models.errors import UsageError
@@ -137,12 +136,10 @@ _STYLES = {LogLevel.INFO: "", LogLevel.WARNING: "yellow", LogLevel.ERROR: "red"}
 def log(
     operation: OperationArgument,
     *,
-    follow: Annotated[
-        bool, option("--follow", "Go on until the operation is final.")
-    ] = False,
-    after: Annotated[
-        int, option("--after", "Only lines with a greater number.", min=0)
-    ] = 0,
+    follow: bool = flag("--follow", "Go on until the operation is final."),
+    after: int = value(
+        "--after", "Only lines with a greater number.", default=0, min=0
+    ),
     json: JsonOption = False,
 ) -> None:
     """
@@ -202,15 +199,10 @@ def _print(
 def state(
     operation: OperationArgument,
     *,
-    wait: Annotated[
-        bool, option("--wait", "Wait until the operation is final.")
-    ] = False,
-    timeout: Annotated[
-        str | None,
-        option(
-            "--timeout DURATION", "With --wait: for at most this long, such as PT5M."
-        ),
-    ] = None,
+    wait: bool = flag("--wait", "Wait until the operation is final."),
+    timeout: str | None = value(
+        "--timeout DURATION", "With --wait: for at most this long, such as PT5M."
+    ),
     json: JsonOption = False,
 ) -> None:
     """

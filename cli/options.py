@@ -80,7 +80,20 @@ def _ask(
 def option(spelled: str, told: str, **more: Any) -> Any:
     """Return an option as it is *spelled*, with what stands for its value; and help."""
     name, _, metavar = spelled.partition(" ")
-    return typer.Option(name, metavar=metavar or None, help=told, **more)
+    more.setdefault("default", ...)
+    return typer.Option(
+        more.pop("default"), name, metavar=metavar or None, help=told, **more
+    )
+
+
+def value(spelled: str, told: str, *, default: Any = None, **more: Any) -> Any:
+    """Return an option as the default of a parameter; left out, it is *default*."""
+    return option(spelled, told, default=default, **more)
+
+
+def flag(spelled: str, told: str) -> Any:
+    """Return the same of a switch, which is off."""
+    return value(spelled, told, default=False)
 
 
 def argument(metavar: str, told: str, **more: Any) -> Any:
@@ -199,8 +212,7 @@ def _read_parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
     """Yield the parameters of *function*, which is called by their names."""
     hints = get_type_hints(function, include_extras=True)
     for each in signature(function).parameters.values():
-        kind = Parameter.KEYWORD_ONLY
-        yield each.replace(kind=kind, annotation=hints.get(each.name))
+        yield each.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints.get(each.name))
 
 
 def read_instant(option: str, text: str) -> datetime:

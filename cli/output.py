@@ -220,8 +220,7 @@ def format_both(
     utc = instant.astimezone(UTC)
     if local.utcoffset() == timedelta(0):
         return format_in_utc(utc)
-    same_day = local.date() == utc.date()
-    shown = f"{utc:%H:%M:%S}Z" if same_day else format_in_utc(utc)
+    shown = f"{utc:%H:%M:%S}Z" if local.date() == utc.date() else format_in_utc(utc)
     return f"{local:%Y-%m-%d %H:%M:%S} ({shown})"
 
 

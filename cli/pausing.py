@@ -56,8 +56,7 @@ def pause_action(
     if json:
         out().json(shown)
         return
-    end = say_until(shown.pause, shown.zone)
-    out().say(f"Paused {shown.name} (uid {uid}){end}.")
+    out().say(f"Paused {shown.name} (uid {uid}){say_until(shown.pause, shown.zone)}.")
     if changed:
         err().say(f"{_MEANING} To undo: minutehand actions resume {uid}")
     else:

@@ -21,6 +21,7 @@ from cli.options import (
     read_file,
     read_period,
     takes,
+    value,
 )
 from cli.output import err, format_in_utc, format_local, out
 from models.database.engine import read_host_clock
@@ -54,9 +55,7 @@ _COUNT_UNTIL = 1_000
 
 def _read_terms(
     *,
-    from_: Annotated[
-        str | None, option("--from TIME", "At or after this; default: now.")
-    ] = None,
+    from_: str | None = value("--from TIME", "At or after this; default: now."),
     until: Annotated[str | None, option("--until TIME", "Before this.")] = None,
     count: Annotated[
         int | None,
@@ -82,9 +81,7 @@ def preview(
     ] = None,
     *,
     asked: PreviewTerms,
-    timezone: Annotated[
-        str | None, option("--timezone ZONE", "Show times in this zone as well.")
-    ] = None,
+    timezone: str | None = value("--timezone ZONE", "Show times in this zone as well."),
     app: AppOption = None,
     batch: _BatchOption = None,
     json: JsonOption = False,

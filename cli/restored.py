@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from cli.connection import get_actor, get_settings
-from cli.options import JsonOption, option, read_instant
+from cli.options import JsonOption, flag, option, read_instant
 from cli.output import err, format_both, out
 from dispatch.after_restore import DEADLINE, Restored, refuse_leader, settle_restored
 from migrations.schema_revisions import check_schema
@@ -16,9 +16,7 @@ from models.units import format_count, list_counts
 def restored(
     *,
     as_of: Annotated[str, option("--as-of TIME", "When the backup was made.")],
-    dry_run: Annotated[
-        bool, option("--dry-run", "Only show what would change; change nothing.")
-    ] = False,
+    dry_run: bool = flag("--dry-run", "Only show what would change; change nothing."),
     json: JsonOption = False,
 ) -> None:
     """

@@ -23,7 +23,7 @@ from actions.occurrences import parse_timing
 from actions.read_actions import fetch_actions, get_action_state
 from actions.read_rules import find_problem
 from cli.connection import get_settings, read_database
-from cli.options import JsonOption, app_option, argument, naming, option, read_file
+from cli.options import JsonOption, app_option, argument, naming, read_file, value
 from cli.output import format_both, out
 from models.database.engine import read_clock
 from models.fields.duration import read_elapsed
@@ -50,18 +50,13 @@ def shadow(
     ],
     *,
     app: Annotated[str, app_option("Small app that has the imported actions.")],
-    timezone: Annotated[
-        str | None,
-        option(
-            "--timezone ZONE", "Of the clock in the log; default: MINUTEHAND_TIMEZONE."
-        ),
-    ] = None,
-    late: Annotated[
-        str, option("--late DURATION", "How late beat may send.")
-    ] = "PT30S",
-    gap: Annotated[
-        str, option("--gap DURATION", "How long it takes to take an entry over.")
-    ] = "PT10M",
+    timezone: str | None = value(
+        "--timezone ZONE", "Of the clock in the log; default: MINUTEHAND_TIMEZONE."
+    ),
+    late: str = value("--late DURATION", "How late beat may send.", default="PT30S"),
+    gap: str = value(
+        "--gap DURATION", "How long it takes to take an entry over.", default="PT10M"
+    ),
     json: JsonOption = False,
 ) -> None:
     """

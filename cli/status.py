@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from actions.read_rules import NextDue
 from cli.connection import ask_database, get_engine, get_settings
-from cli.options import JsonOption, option
+from cli.options import JsonOption, flag
 from cli.output import describe_pause, format_both, format_due, out, style_state
 from models.errors import UsageError
 from models.units import format_age, format_bytes, format_count, format_seconds
@@ -216,12 +215,10 @@ STYLES = {Health.GOOD: "green", Health.DOUBTFUL: "yellow", Health.BAD: "bold red
 
 def doctor(
     *,
-    tzdata: Annotated[
-        bool, option("--tzdata", "Check only what a new time zone database would move.")
-    ] = False,
-    scheduler: Annotated[
-        bool, option("--scheduler", "Check only the scheduler of this host.")
-    ] = False,
+    tzdata: bool = flag(
+        "--tzdata", "Check only what a new time zone database would move."
+    ),
+    scheduler: bool = flag("--scheduler", "Check only the scheduler of this host."),
     json: JsonOption = False,
 ) -> None:
     """
@@ -274,5 +271,4 @@ def support_bundle() -> None:
     """
     settings = get_settings()
     findings = list(find_trouble(get_engine(), settings))
-    bundle = ask_database(make_bundle, settings, findings)
-    out().json(bundle, indented=True)
+    out().json(ask_database(make_bundle, settings, findings), indented=True)

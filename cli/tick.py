@@ -6,7 +6,7 @@ import time
 from datetime import datetime
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -16,7 +16,7 @@ from actions.previews.sentences import describe
 from actions.read_rules import fetch_named
 from actions.tick import TickReport, run_tick
 from cli.connection import ask_database, get_engine, get_settings, read_database
-from cli.options import JsonOption, option, read_optional_instant, shorten
+from cli.options import JsonOption, flag, read_optional_instant, shorten, value
 from cli.output import err, format_both, out, style_state
 from dispatch.backfills.progress import Backfiller
 from dispatch.due_pauses import end_due_pauses
@@ -42,15 +42,9 @@ _ASK_EVERY_S = 1.0
 
 def tick(
     *,
-    at: Annotated[
-        str | None, option("--at TIME", "Tick as if this were the present instant.")
-    ] = None,
-    dry_run: Annotated[
-        bool, option("--dry-run", "Only show what is due; change nothing.")
-    ] = False,
-    no_wait: Annotated[
-        bool, option("--no-wait", "Exit with code 5 if another scheduler leads.")
-    ] = False,
+    at: str | None = value("--at TIME", "Tick as if this were the present instant."),
+    dry_run: bool = flag("--dry-run", "Only show what is due; change nothing."),
+    no_wait: bool = flag("--no-wait", "Exit with code 5 if another scheduler leads."),
     json: JsonOption = False,
 ) -> None:
     """
@@ -182,8 +176,7 @@ def _warn_of_future(instant: datetime | None) -> None:
 def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
     dispatcher = scheduler.dispatcher
     if instant is None:
-        instant = ask_database(read_clock)
-        return scheduler.tick(instant)
+        return scheduler.tick(ask_database(read_clock))
     do_all(partial(end_due_pauses, scheduler.engine, scheduler.leader, now=instant))
     # Not scheduler.tick: it would take another instant for a jump of the clock.
     return run_tick(

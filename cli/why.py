@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 from actions.explaining.why import WhyAnswer
 from actions.lookup import find_action
 from cli.connection import read_database
-from cli.options import ActionArgument, AppOption, JsonOption, naming, option
+from cli.options import ActionArgument, AppOption, JsonOption, naming, value
 from cli.output import format_both, out
 from models.units import format_seconds
 from overview.why.instant import explain_asked
@@ -20,14 +20,11 @@ T = TypeVar("T")
 def why(
     action: ActionArgument,
     *,
-    at: Annotated[
-        str | None,
-        option(
-            "--at TIME",
-            "Past or future, by the clock of the rule: now, -1h, 07:00, 'yesterday"
-            " 07:00', 2026-11-23T07:00. Left out: the last run, and the next.",
-        ),
-    ] = None,
+    at: str | None = value(
+        "--at TIME",
+        "Past or future, by the clock of the rule: now, -1h, 07:00, 'yesterday"
+        " 07:00', 2026-11-23T07:00. Left out: the last run, and the next.",
+    ),
     app: AppOption = None,
     json: JsonOption = False,
 ) -> None:

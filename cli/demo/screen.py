@@ -222,8 +222,7 @@ class Screen(threading.Thread):
         ]
         table = make_table(())
         for column in zip(_COLUMNS, *rows, strict=True):
-            width = max(map(len, column))
-            table.add_column(column[0], no_wrap=True, min_width=width)
+            table.add_column(column[0], no_wrap=True, min_width=max(map(len, column)))
         table.add_column("steps", no_wrap=True, overflow="ellipsis")
         for (*texts, state, took), each in zip(rows, shown, strict=False):
             table.add_row(*texts, style_state(state), took, _draw_steps(each))
