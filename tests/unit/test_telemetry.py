@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
+import pytest
 import structlog
 
 from telemetry import METRICS, Event, LogFormat, Repeats, configure_logging
@@ -53,6 +54,14 @@ def find_log_calls(path: Path) -> Iterator[tuple[ast.Call, bool]]:
 def fail_with(password: str) -> None:
     """Raise while *password* is in a variable."""
     raise ValueError(len(password))
+
+
+@pytest.fixture
+def stream() -> io.StringIO:
+    """Give the stream of a log in JSON."""
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    return stream
 
 
 def test_every_log_call_takes_a_declared_event() -> None:
@@ -124,11 +133,8 @@ def test_metrics_are_called_what_prometheus_calls_them() -> None:
     assert exposed == {name: {name.removesuffix("_total")} for name in METRICS}
 
 
-def test_logs_are_one_json_object_a_line_off_terminals() -> None:
+def test_logs_are_one_json_object_a_line_off_terminals(stream: io.StringIO) -> None:
     """A log collector can read them, tracebacks and lines of libraries included."""
-    stream = io.StringIO()
-    configure_logging(stream=stream)
-
     structlog.get_logger().info(Event.TICK_DONE, due=3)
     logging.getLogger("celery.worker").warning("lost %s", "broker")
     first, second = map(json.loads, stream.getvalue().splitlines())
@@ -244,10 +250,8 @@ def test_line_that_comes_each_second_is_told_once_a_minute() -> None:
     assert told == [0, 59, 59]
 
 
-def test_another_cause_is_told_at_once() -> None:
+def test_another_cause_is_told_at_once(stream: io.StringIO) -> None:
     """What is refused is not what does not answer."""
-    stream = io.StringIO()
-    configure_logging(stream=stream)
     for error in ("refused", "refused", "no answer", "refused"):
         structlog.get_logger().warning(Event.DATABASE_UNREACHABLE, error=error)
 
@@ -255,10 +259,8 @@ def test_another_cause_is_told_at_once() -> None:
     assert [line["error"] for line in lines] == ["refused", "no answer"]
 
 
-def test_message_that_is_put_back_each_second_is_told_once() -> None:
+def test_message_that_is_put_back_each_second_is_told_once(stream: io.StringIO) -> None:
     """By us, who know why; Celery has a line with a trace for each time."""
-    stream = io.StringIO()
-    configure_logging(stream=stream)
     for number in range(3):
         structlog.get_logger().error(Event.SCHEMA_REFUSED, error="it is at 0002")
         logging.getLogger("celery.app.trace").warning("Task quick[%s] reject", number)
@@ -267,20 +269,18 @@ def test_message_that_is_put_back_each_second_is_told_once() -> None:
     assert len(stream.getvalue().splitlines()) == 1 + 1
 
 
-def test_what_happens_often_is_told_each_time() -> None:
+def test_what_happens_often_is_told_each_time(stream: io.StringIO) -> None:
     """Two operations that fail alike are two."""
-    stream = io.StringIO()
-    configure_logging(stream=stream)
     for _ in range(2):
         structlog.get_logger().warning(Event.STEP_FAILED, error="no template")
 
     assert len(stream.getvalue().splitlines()) == 2
 
 
-def test_attempts_of_celery_to_connect_are_one_line_a_minute() -> None:
+def test_attempts_of_celery_to_connect_are_one_line_a_minute(
+    stream: io.StringIO,
+) -> None:
     """Though each has another number in its text; another cause is news."""
-    stream = io.StringIO()
-    configure_logging(stream=stream)
     for attempt in range(3):
         logging.getLogger("celery.worker.consumer.consumer").error(
             "consumer: Cannot connect to %s: %s.\n%s", "redis://", "refused", attempt
@@ -296,10 +296,8 @@ def test_attempts_of_celery_to_connect_are_one_line_a_minute() -> None:
     assert len(stream.getvalue().splitlines()) == 2 + 3 + 1
 
 
-def test_collector_that_is_away_is_a_line_a_minute() -> None:
+def test_collector_that_is_away_is_a_line_a_minute(stream: io.StringIO) -> None:
     """Not one for each attempt, nor for each batch."""
-    stream = io.StringIO()
-    configure_logging(stream=stream)
     exporter = logging.getLogger("opentelemetry.exporter.otlp.trace_exporter")
     for attempt in range(3):
         exporter.warning("Transient error %s, retrying in %s", "refused", attempt)

@@ -34,17 +34,18 @@ def make(value: object, name: str = SUCCEEDED, **headers: Any) -> AnswerMessage:
     )
 
 
+def read(message: AnswerMessage) -> TaskAnswer:
+    """Return the answer that *message* is."""
+    told = read_answer(message)
+    assert told is not None
+    return told
+
+
 def test_success_has_the_value():
     """As JSON, whatever it is."""
-    told = read_answer(make({"rows": [1, None]}))
+    told = read(make({"rows": [1, None]}))
 
-    assert told is not None
-    assert (ONE, True, {"rows": [1, None]}, None) == (
-        told.token,
-        told.succeeded,
-        told.returned,
-        told.note,
-    )
+    assert TaskAnswer(ONE, succeeded=True, returned={"rows": [1, None]}) == told
 
 
 @pytest.mark.parametrize("name", [[], {}, None, 7, ["minutehand.answers"]])
@@ -61,9 +62,8 @@ def test_value_that_is_too_deep_is_named(depth: int):
     body = b"[[" + b"[" * depth + b"]" * depth + b"], {}, {}]"
     headers = {"task": SUCCEEDED, TOKEN: ONE}
 
-    told = read_answer(AnswerMessage(headers, "application/json", body))
+    told = read(AnswerMessage(headers, "application/json", body))
 
-    assert told is not None
     assert (True, None) == (told.succeeded, told.returned)
     assert told.note is not None
     assert "within each other" in told.note
@@ -75,11 +75,10 @@ def test_compressed_value_is_read(method: str):
     plain = make({"rows": 3})
     body, name = compress(plain.body, method)
 
-    told = read_answer(
+    told = read(
         AnswerMessage(plain.headers | {"compression": name}, plain.content_type, body)
     )
 
-    assert told is not None
     assert (True, {"rows": 3}, None) == (told.succeeded, told.returned, told.note)
 
 
@@ -90,11 +89,10 @@ def test_compressed_value_is_read_within_the_same_bounds(method: str):
     body, name = compress(plain.body, method)
     assert len(body) < 10_000
 
-    told = read_answer(
+    told = read(
         AnswerMessage(plain.headers | {"compression": name}, plain.content_type, body)
     )
 
-    assert told is not None
     assert "not kept" in str(told.note)
 
 
@@ -105,9 +103,8 @@ def test_compressed_value_is_read_within_the_same_bounds(method: str):
 )
 def test_value_that_cannot_be_decompressed_is_a_success(name: object, word: str):
     """What is wrong with it is told."""
-    told = read_answer(make(7, compression=name))
+    told = read(make(7, compression=name))
 
-    assert told is not None
     assert (True, None) == (told.succeeded, told.returned)
     assert word in str(told.note)
 
@@ -135,9 +132,8 @@ def test_answer_of_the_first_protocol_is_read():
 
 def test_failure_has_the_token_alone():
     """Celery gives the id of the task, and no text."""
-    told = read_answer(make("some id", FAILED))
+    told = read(make("some id", FAILED))
 
-    assert told is not None
     assert (ONE, False, None) == (told.token, told.succeeded, told.returned)
 
 
@@ -158,9 +154,8 @@ def test_value_that_is_not_kept_is_a_success_all_the_same(
     message: AnswerMessage, word: str
 ):
     """Only JSON is decoded, and little of it kept."""
-    told = read_answer(message)
+    told = read(message)
 
-    assert told is not None
     assert told.succeeded
     assert word in str(told.note)
     assert len(str(told.returned)) <= LONGEST_VALUE

@@ -66,6 +66,17 @@ def make_revision(timing: str, **changes: Any) -> Revision:
     return recording.make_revision(before, timing, **changes)
 
 
+def edit(
+    at: datetime,
+    change: str = "replaced",
+    timing: str = TIMINGS["cron"],
+    **changes: Any,
+) -> Revision:
+    """Return the second revision, which was made *at* an instant, with *changes*."""
+    known = {"number": 2, "change": change, "recorded_at": at, **changes}
+    return make_revision(timing, **known)
+
+
 def decide(timing: str) -> list[RecordedOperation]:
     """Return a decision for each occurrence, a second after it was due."""
     occurrences = find_occurrences(parse_timing(timing), START, END)
@@ -155,20 +166,14 @@ def test_missed_and_decided_besides_is_doubled() -> None:
 
 def test_edited_while_paused_nothing_is_due() -> None:
     """An edit does not resume: until somebody does, no decision is missing."""
-    timing = TIMINGS["cron"]
-    decided = decide(timing)
+    decided = decide(TIMINGS["cron"])
     paused_at = decided[9].occurrence + timedelta(hours=1)
     edited_at = paused_at + timedelta(hours=1)
-    paused = make_revision(timing, number=2, change="paused", recorded_at=paused_at)
-    edited = make_revision(
-        timing,
-        number=3,
-        change="replaced",
-        recorded_at=edited_at,
-        effective_from=edited_at,
-    )
+    edited = edit(edited_at, number=3, effective_from=edited_at)
 
-    assert [] == find(timing, decided[:10], paused, edited)
+    found = find(TIMINGS["cron"], decided[:10], edit(paused_at, "paused"), edited)
+
+    assert [] == found
 
 
 @pytest.mark.parametrize("change", ["replaced", "paused", "deleted", "quarantined"])
@@ -177,20 +182,17 @@ def test_what_an_edit_overtakes_in_an_outage_is_superseded(change: str) -> None:
     Nobody led for days; what was due by the edit is superseded, not lost. What was
     due before nobody led, and has no decision either, is.
     """
-    timing = TIMINGS["cron"]
-    decided = decide(timing)
+    decided = decide(TIMINGS["cron"])
     edited_at = decided[12].occurrence - SECOND
-    edit = make_revision(
-        timing,
-        number=2,
-        change=change,
-        recorded_at=edited_at,
+    edited = edit(
+        edited_at,
+        change,
         effective_from=edited_at,
         undecided_from=decided[6].occurrence,
     )
     after = decided[12:] if change == "replaced" else []
 
-    found = find(timing, [*decided[:5], *after], edit)
+    found = find(TIMINGS["cron"], [*decided[:5], *after], edited)
 
     assert [(Fault.MISS, decided[5].occurrence)] == found
 
@@ -201,12 +203,8 @@ def test_what_a_renaming_overtakes_is_decided_after_it() -> None:
     """
     timing = TIMINGS["cron"]
     decided = decide(timing)
-    renamed = make_revision(
-        timing,
-        number=2,
-        change="replaced",
-        recorded_at=decided[12].occurrence - SECOND,
-        undecided_from=decided[9].occurrence,
+    renamed = edit(
+        decided[12].occurrence - SECOND, undecided_from=decided[9].occurrence
     )
 
     assert [] == find(timing, decided, renamed)
@@ -221,16 +219,13 @@ def test_a_holiday_that_comes_before_the_decision_counts() -> None:
     rule = '{"cron_rule":"0 7 * * *","timezone":"UTC"}'
     timing = f'{{"when":[{rule}]}}'
     decided = decide(timing)
-    free = decided[9].occurrence.date()
-    retimed = make_revision(
-        f'{{"when":[{rule}],"excluded":[["{free}","{free}"]]}}',
-        number=2,
-        change="holidays",
-        recorded_at=decided[9].occurrence + timedelta(minutes=20),
-        undecided_from=decided[9].occurrence,
+    missing = decided.pop(9).occurrence
+    free = f'{{"when":[{rule}],"excluded":[["{missing:%F}","{missing:%F}"]]}}'
+    retimed = edit(
+        missing + timedelta(minutes=20), "holidays", free, undecided_from=missing
     )
 
-    assert [] == find(timing, [*decided[:9], *decided[10:]], retimed)
+    assert [] == find(timing, decided, retimed)
 
 
 UNREADABLE = '{"when":[{"cron_rule":"61 * * * *","timezone":"UTC"}]}'
@@ -241,13 +236,9 @@ def test_rule_that_cannot_be_read_is_one_finding() -> None:
     timing = TIMINGS["interval"]
     decided = decide(timing)
     edited_at = START + timedelta(days=10)
-    broken = make_revision(
-        UNREADABLE, number=2, recorded_at=edited_at, effective_from=edited_at
-    )
+    broken = edit(edited_at, timing=UNREADABLE, effective_from=edited_at)
     mended_at = edited_at + timedelta(days=10)
-    mended = make_revision(
-        timing, number=3, recorded_at=mended_at, effective_from=mended_at
-    )
+    mended = edit(mended_at, timing=timing, number=3, effective_from=mended_at)
     lost = decided.pop().occurrence
 
     expected = [(Fault.UNREADABLE, edited_at), (Fault.MISS, lost)]

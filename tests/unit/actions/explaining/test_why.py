@@ -34,6 +34,12 @@ make_history = partial(
 )
 
 
+def edit(at: datetime, change: str = "replaced", **changes: Any) -> Revision:
+    """Return the second revision, which was made *at* an instant, with *changes*."""
+    known = {"number": 2, "change": change, "recorded_at": at, **changes}
+    return replace(FIRST, **known)
+
+
 def ask(history: History, at: datetime = MONDAY) -> WhyAnswer:
     """Return the one answer there is."""
     (answer,) = explain(history, at)
@@ -79,19 +85,22 @@ def test_an_instant_between_is_not_due_and_names_its_neighbours() -> None:
     assert expected == (answer.verdict, answer.previous, answer.following)
 
 
-def test_before_the_action_existed_is_not_effective() -> None:
+@pytest.mark.parametrize(
+    ("saved_at", "at"),
+    [
+        (CREATED, MONDAY - timedelta(days=7)),
+        # saved at 07:00:30, the occurrence of that minute does not run
+        (MONDAY + timedelta(seconds=30), MONDAY + timedelta(seconds=40)),
+    ],
+    ids=["a week before", "within the minute"],
+)
+def test_before_the_action_was_saved_is_not_effective(
+    saved_at: datetime, at: datetime
+) -> None:
     """What was due before the post is explained by the post."""
-    answer = ask(make_history(), MONDAY - timedelta(days=7))
+    first = replace(FIRST, recorded_at=saved_at, effective_from=saved_at)
 
-    assert Verdict.NOT_EFFECTIVE == answer.verdict
-
-
-def test_saved_after_its_time_is_not_effective() -> None:
-    """Saved at 07:00:30, the 07:00 occurrence of that minute does not run."""
-    saved_at = MONDAY + timedelta(seconds=30)
-    late = replace(FIRST, recorded_at=saved_at, effective_from=saved_at)
-
-    answer = ask(make_history(revisions=(late,)), MONDAY + timedelta(seconds=40))
+    answer = ask(make_history(revisions=(first,)), at)
 
     assert Verdict.NOT_EFFECTIVE == answer.verdict
 
@@ -118,13 +127,7 @@ def test_an_action_out_of_the_tick_says_since_when(
     verdict: Verdict,
 ) -> None:
     """Paused, deleted, quarantined and inactive actions say so, and the day."""
-    out = replace(
-        FIRST,
-        number=2,
-        change=change,
-        recorded_at=CREATED + timedelta(days=1),
-        active=active,
-    )
+    out = edit(CREATED + timedelta(days=1), change, active=active)
 
     answer = ask(make_history(revisions=(FIRST, out)))
 
@@ -134,16 +137,9 @@ def test_an_action_out_of_the_tick_says_since_when(
 def test_an_edit_does_not_resume() -> None:
     """Edited while paused, an action says that it is paused, and since when."""
     paused_at, edited_at = CREATED + timedelta(days=1), CREATED + timedelta(days=2)
-    paused = replace(FIRST, number=2, change="paused", recorded_at=paused_at)
-    edited = replace(
-        FIRST,
-        number=3,
-        change="replaced",
-        recorded_at=edited_at,
-        effective_from=edited_at,
-    )
+    edited = edit(edited_at, number=3, effective_from=edited_at)
 
-    answer = ask(make_history(revisions=(FIRST, paused, edited)))
+    answer = ask(make_history(revisions=(FIRST, edit(paused_at, "paused"), edited)))
 
     assert Verdict.PAUSED == answer.verdict
     assert f"{paused_at:%F %T}Z" in answer.text
@@ -152,9 +148,9 @@ def test_an_edit_does_not_resume() -> None:
 def test_an_edit_just_after_supersedes() -> None:
     """What was due but not decided when an edit took over is superseded by it."""
     edited_at = MONDAY + timedelta(seconds=1)
-    edit = Revision(2, "replaced", edited_at, MONDAYS, True, edited_at, MONDAY)  # noqa: FBT003
+    edited = edit(edited_at, effective_from=edited_at, undecided_from=MONDAY)
 
-    answer = ask(make_history(revisions=(FIRST, edit)))
+    answer = ask(make_history(revisions=(FIRST, edited)))
 
     assert Verdict.SUPERSEDED == answer.verdict
     assert "2026-11-09 07:00:01Z (revision 2)" in answer.text
@@ -163,13 +159,7 @@ def test_an_edit_just_after_supersedes() -> None:
 @pytest.mark.parametrize("change", ["paused", "deleted", "quarantined"])
 def test_what_took_the_action_out_just_after_is_named(change: str) -> None:
     """Due, not decided, and paused: it was paused before anybody looked."""
-    out = replace(
-        FIRST,
-        number=2,
-        change=change,
-        recorded_at=MONDAY + 20 * MINUTE,
-        undecided_from=MONDAY,
-    )
+    out = edit(MONDAY + 20 * MINUTE, change, undecided_from=MONDAY)
 
     answer = ask(make_history(revisions=(FIRST, out)))
 
@@ -181,16 +171,11 @@ def test_what_took_the_action_out_just_after_is_named(change: str) -> None:
 def test_an_edit_does_not_explain_what_was_decided_before_it() -> None:
     """A decision that was pruned is not superseded by whatever came a week later."""
     edited_at = MONDAY + timedelta(days=5)
-    edit = replace(
-        FIRST,
-        number=2,
-        change="replaced",
-        recorded_at=edited_at,
-        effective_from=edited_at,
-        undecided_from=MONDAY + timedelta(days=7),
+    edited = edit(
+        edited_at, effective_from=edited_at, undecided_from=MONDAY + timedelta(days=7)
     )
 
-    answer = ask(make_history(revisions=(FIRST, edit)))
+    answer = ask(make_history(revisions=(FIRST, edited)))
 
     assert Verdict.UNEXPLAINED == answer.verdict
 
@@ -271,7 +256,7 @@ def test_what_is_said_of_its_row_is_said_here(state: str, told: str, text: str) 
 
 
 DELETED_AT = MONDAY + timedelta(days=3)
-DELETED = replace(FIRST, number=2, change="deleted", recorded_at=DELETED_AT)
+DELETED = edit(DELETED_AT, "deleted")
 
 
 @pytest.mark.parametrize("minutes", [0, 1, 60 * 24 * 4])
@@ -314,7 +299,7 @@ def test_rule_that_cannot_be_read_is_said_to_be() -> None:
 def test_quarantine_says_more_than_that_a_rule_cannot_be_read() -> None:
     """Since when it is out, and why it was at that time."""
     broken = replace(FIRST, timing=MONDAYS.replace("0 7", "61 7"))
-    out = replace(broken, number=2, change="quarantined", recorded_at=MONDAY)
+    out = edit(MONDAY, "quarantined", timing=broken.timing)
 
     answer = ask(make_history(revisions=(broken, out)))
 

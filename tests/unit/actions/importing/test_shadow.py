@@ -87,6 +87,13 @@ def compare(log: BeatLog, *actions: ShadowAction) -> list[ShadowEntry]:
     return compare_with_beat(log, actions, now=log.until, late=LATE, gap=GAP)
 
 
+def compare_sent(name: str, runs: list[datetime], action: ShadowAction) -> ShadowEntry:
+    """Return what is shown of one entry, which beat sent at these instants."""
+    log = read_beat_log(write_log({name: runs}, SPRING), BERLIN)
+    [found] = compare(log, action)
+    return found
+
+
 @pytest.mark.parametrize("since", [SPRING, AUTUMN], ids=["spring", "autumn"])
 def test_hundred_entries_agree_but_for_what_was_planted(since: datetime):
     """Each of ten differences is named, and nothing else but the hour of the clocks."""
@@ -127,9 +134,8 @@ def test_hundred_entries_agree_but_for_what_was_planted(since: datetime):
 def test_each_difference_is_told():
     """By its instant: what was due, and what was sent."""
     due, sent = (datetime(2026, 3, 28, hour, tzinfo=UTC) for hour in (7, 9))
-    log = read_beat_log(write_log({"mail": [sent]}, SPRING), BERLIN)
 
-    [found] = compare(log, make_action("mail", "0 8 28 * *"))
+    found = compare_sent("mail", [sent], make_action("mail", "0 8 28 * *"))
 
     assert found.verdict is ShadowVerdict.DIFFERS
     assert [(each.at, each.told) for each in found.differences] == [
@@ -141,13 +147,12 @@ def test_each_difference_is_told():
 
 def test_entry_that_agrees_is_taken_over_between_two_runs():
     """The first gap that is long enough, without the run that it begins after."""
-    sent = {"often": list(step("*/5 8 * * *", SPRING))}
-    log = read_beat_log(write_log(sent, SPRING), BERLIN)
+    sent = list(step("*/5 8 * * *", SPRING))
 
-    [found] = compare(log, make_action("often", "*/5 8 * * *"))
+    found = compare_sent("often", sent, make_action("often", "*/5 8 * * *"))
 
     assert found.verdict is ShadowVerdict.AGREES
-    assert found.agreed == len(sent["often"]) > 10
+    assert found.agreed == len(sent) > 10
     assert found.gap is not None
     # The log ends at 08:30 in Berlin: the last run of this hour is at 08:55.
     assert (found.gap.since, found.gap.until) == (
@@ -159,9 +164,8 @@ def test_entry_that_agrees_is_taken_over_between_two_runs():
 def test_what_is_due_each_minute_has_no_gap():
     """All of it is taken over at once, by stopping beat."""
     runs = [SPRING + timedelta(minutes=n, milliseconds=3) for n in range(60 * 48)]
-    log = read_beat_log(write_log({"each": runs}, SPRING), BERLIN)
 
-    [found] = compare(log, make_action("each", "* * * * *"))
+    found = compare_sent("each", runs, make_action("each", "* * * * *"))
 
     assert (found.verdict, found.gap) == (ShadowVerdict.AGREES, None)
 
@@ -170,9 +174,9 @@ def test_interval_is_held_to_its_length():
     """Beat counts from its start, and the action from its post."""
     half = timedelta(minutes=30)
     runs = [SPRING + timedelta(seconds=71) + n * half for n in range(96)]
-    log = read_beat_log(write_log({"clean up": runs}, SPRING), BERLIN)
+    action = make_action("clean up", {"every": "PT30M"})
 
-    [found] = compare(log, make_action("clean up", {"every": "PT30M"}))
+    found = compare_sent("clean up", runs, action)
 
     assert (found.agreed, found.differences) == (95, [])
     assert found.gap is not None
@@ -180,8 +184,7 @@ def test_interval_is_held_to_its_length():
 
     del runs[50]
     del runs[90:]
-    log = read_beat_log(write_log({"clean up": runs}, SPRING), BERLIN)
-    [found] = compare(log, make_action("clean up", {"every": "PT30M"}))
+    found = compare_sent("clean up", runs, action)
     assert [each.told for each in found.differences] == [
         "beat sent it 1 h after the run before, not 30 min",
         "beat sent it then, and not again for 2 h 58 min",
@@ -190,17 +193,14 @@ def test_interval_is_held_to_its_length():
 
 def test_taken_over_entry_is_beats_before_and_ours_after():
     """What beat sends afterwards runs twice."""
-    rule = "0 * * * *"
-    sent = {"mail": list(step(rule, SPRING))}
+    sent = list(step("0 * * * *", SPRING))
     switch = SPRING + timedelta(hours=12)
-    action = replace(make_action("mail", rule), runs_from=switch)
+    action = replace(make_action("mail", "0 * * * *"), runs_from=switch)
 
-    log = read_beat_log(write_log({"mail": sent["mail"][:12]}, SPRING), BERLIN)
-    [found] = compare(log, action)
+    found = compare_sent("mail", sent[:12], action)
     assert (found.agreed, found.differences, found.gap) == (12, [], None)
 
-    log = read_beat_log(write_log({"mail": sent["mail"][:13]}, SPRING), BERLIN)
-    [found] = compare(log, action)
+    found = compare_sent("mail", sent[:13], action)
     assert [each.told for each in found.differences] == [
         "beat sent it, and it runs here"
     ]
@@ -227,12 +227,10 @@ def test_run_at_the_switch_is_told_if_it_was_lost_or_doubled(
     runs = [due - timedelta(hours=2), due - timedelta(hours=1)]
     if sent is not None:
         runs.append(due + timedelta(seconds=sent))
-    log = read_beat_log(write_log({"mail": runs}, SPRING), BERLIN)
+    action = make_action("mail", "0 * * * *")
     runs_from = due + timedelta(seconds=switched)
 
-    [found] = compare(
-        log, replace(make_action("mail", "0 * * * *"), runs_from=runs_from)
-    )
+    found = compare_sent("mail", runs, replace(action, runs_from=runs_from))
 
     assert ([told] if told else []) == [each.told for each in found.differences]
 

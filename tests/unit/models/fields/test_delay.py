@@ -51,7 +51,6 @@ def test_time_of_day_has_hours_and_minutes(text: str) -> None:
     [
         ("9:00", "Write 09:00."),
         ("9", "Write 09:00."),
-        ("9am", "Write 09:00."),
         ("12 am", "Write 00:00."),
         ("12pm", "Write 12:00."),
         ("5:30 PM", "Write 17:30."),
@@ -60,9 +59,7 @@ def test_time_of_day_has_hours_and_minutes(text: str) -> None:
         ("09:00:00", "Write 09:00."),
         ("24:00", "Write 00:00."),
         ("09:00Z", "Write hours and minutes"),
-        ("25:00", "Write hours and minutes"),
         ("09:60", "Write hours and minutes"),
-        ("noon", "Write hours and minutes"),
         ("", "Write hours and minutes"),
         ("\u0660\u0669:\u0660\u0660", "Write hours and minutes"),
         ("09:00\n", "Write 09:00."),

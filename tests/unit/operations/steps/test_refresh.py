@@ -34,6 +34,7 @@ def test_all_domains_of_the_moment_are_refreshed(world: World):
         "rows": {"a": 3, "b": 5},
         "versions": {"a": 1, "b": 1},
     } == result
+    assert [(0, 2, "a"), (1, 2, "b"), (2, 2, "")] == world.progress.points
 
 
 def test_named_domains_alone_are_touched(world: World):
@@ -109,13 +110,6 @@ def test_lost_claim_stages_nothing(world: World):
         refresh(world.make_context(), EVERYTHING)
 
     assert world.workspace.domains["a"].staged is None
-
-
-def test_progress_names_each_domain(world: World):
-    """There is a progress point before each domain and one at the end."""
-    refresh(world.make_context(), EVERYTHING)
-
-    assert [(0, 2, "a"), (1, 2, "b"), (2, 2, "")] == world.progress.points
 
 
 def test_progress_says_how_far_a_domain_is(world: World):

@@ -39,18 +39,15 @@ def world(world: World) -> World:
 
 
 def test_each_recipient_gets_one_mail(world: World):
-    """Every user gets the rendered template, in order of their ids."""
+    """In the order of their ids, marked before and after, as the app writes them."""
+    world.directory.letterhead = Letterhead("Shop", reply_to="help@x.org")
+
     result = send_email(world.make_context(), ASKED)
 
     assert 3 == result["sent"]
     assert ["a@x.org", "b@x.org", "c@x.org"] == world.mailer.addresses
     assert "Demo: weekly update" == world.mailer.mails[0].text
-
-
-def test_mark_is_written_before_and_after(world: World):
-    """``sending`` comes before ``sent``, one recipient after the other."""
-    send_email(world.make_context(), ASKED)
-
+    assert {world.directory.letterhead} == {m.letterhead for m in world.mailer.mails}
     assert [
         (user_id, state)
         for user_id in "abc"
@@ -278,15 +275,6 @@ def test_refusals_of_every_kind_concern_one_recipient(world: World):
     # what is refused is asked again, since an operator may have mended the mailbox
     assert [f"{letter}@x.org" for letter in "acegbdf"] == world.mailer.addresses
     assert 7 == result["sent"]
-
-
-def test_mails_carry_what_the_app_writes_on_them(world: World):
-    """Its sender name, reply address and address for unsubscribing."""
-    world.directory.letterhead = Letterhead("Shop", reply_to="help@x.org")
-
-    send_email(world.make_context(), ASKED)
-
-    assert {world.directory.letterhead} == {m.letterhead for m in world.mailer.mails}
 
 
 def test_mail_to_nobody_is_a_warning(world: World):

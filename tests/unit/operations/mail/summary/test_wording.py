@@ -45,13 +45,16 @@ def test_instants_are_in_the_zone_of_the_app():
     assert "(Nov 21, 2026, 07:00)" in text.parts[0].details
 
 
-def test_what_changed_is_told_with_bars():
-    """The difference, its share of what was, and two lengths."""
-    change = find_figure(make_sales(), "Turnover").change
+def test_figure_has_its_unit_and_what_changed():
+    """The difference, its share of what was, two bars; units where numbers stand."""
+    figure = find_figure(make_sales(), "Turnover")
 
-    assert change is not None
-    assert "+234,567 (+23.5%)" == change.text
-    assert change.shares == pytest.approx((1000000 / 1234567, 1))
+    assert figure.change is not None
+    assert "+234,567 (+23.5%)" == figure.change.text
+    assert figure.change.shares == pytest.approx((1000000 / 1234567, 1))
+    assert "1,234,567\N{NO-BREAK SPACE}€" == figure.total
+    assert "-5 to 1,000\N{NO-BREAK SPACE}€" == figure.span
+    assert "Turnover (€)" in write().parts[0].wide.head
 
 
 def test_former_summary_of_today_is_told_by_its_time():
@@ -63,22 +66,17 @@ def test_former_summary_of_today_is_told_by_its_time():
     assert "Since Nov 23, 2026, 05:00" == part.since
 
 
-def test_what_did_not_change_has_no_bars():
-    """Two equal bars say nothing."""
-    same = make_sales(former=Former(NOW, 3, {"amount": 1234567}))
+@pytest.mark.parametrize(
+    ("sums", "text"), [({"amount": 1234567}, "unchanged"), ({}, "new")]
+)
+def test_what_did_not_change_or_is_new_has_no_bars(sums: dict[str, float], text: str):
+    """Two equal bars say nothing; a new column is compared with nothing."""
+    part = make_sales(former=Former(NOW, 3, sums))
 
-    assert ("unchanged", None) == (
-        (change := find_figure(same, "Turnover").change) and change.text,
-        change and change.shares,
-    )
-
-
-def test_column_of_no_former_summary_is_new():
-    """It is compared with nothing."""
-    change = find_figure(make_sales(former=Former(NOW, 3, {})), "Turnover").change
+    change = find_figure(part, "Turnover").change
 
     assert change is not None
-    assert "new" == change.text
+    assert (text, None) == (change.text, change.shares)
 
 
 def test_first_summary_compares_nothing():
@@ -104,16 +102,6 @@ def test_app_decides_what_is_summed(wanted: bool, total: str):  # noqa: FBT001
     part = make_sales(labels={"year": ColumnLabel(sum=wanted)})
 
     assert total == find_figure(part, "year").total
-
-
-def test_unit_stands_with_each_number():
-    """And in the head of the column of bare ones."""
-    figure = find_figure(make_sales(), "Turnover")
-    (part,) = write().parts
-
-    assert "1,234,567\N{NO-BREAK SPACE}€" == figure.total
-    assert "-5 to 1,000\N{NO-BREAK SPACE}€" == figure.span
-    assert "Turnover (€)" in part.wide.head
 
 
 def test_hidden_columns_are_named():
