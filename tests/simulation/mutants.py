@@ -158,7 +158,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "decided events missed again",
         "decision",
         _with(actions.tick, "drop_decided", mistakes.drop_nothing),
-        first=4,
+        first=6,
         emphasis=Emphasis(clock_jumps=True, outages=("make_clock_jump",) * 8),
     ),
     Mutant(
