@@ -185,9 +185,12 @@ def fetch_document(
     row = fetch_app(connection, uid)
     own = ("uid", "name", "timezone", "notices", "mail")
 
-    def fetch(table: sa.Table, key: sa.Column[str]) -> sa.Result[Any]:
-        query = sa.select(table).where(table.c.app == uid)
-        return connection.execute(query.order_by(key))
+    def fetch(key: str, *parts: sa.Column[Any]) -> sa.Result[Any]:
+        table = parts[0].table
+        query = sa.select(*parts).where(table.c.app == uid)
+        return connection.execute(query.order_by(table.c[key]))
+
+    part_of = app_documents.c
 
     return {
         **{name: getattr(row, name) for name in own},
@@ -202,11 +205,11 @@ def fetch_document(
                 for part in ("subject", "text", "html")
                 if (text := getattr(each, part)) is not None
             }
-            for each in fetch(templates, templates.c.name)
+            for each in fetch("name", *templates.c)
         },
         "documents": {
             each.part: each.staged
-            for each in fetch(app_documents, app_documents.c.part)
+            for each in fetch("part", part_of.part, part_of.staged)
             if each.staged is not None
         },
         "holidays": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -33,6 +34,21 @@ def test_export_makes_the_same_app_elsewhere(engine: sa.Engine):
     apply(engine, copy)
 
     assert copy == export(engine, "copy")
+
+
+def test_documents_that_are_live_are_not_read(engine: sa.Engine):
+    """They may be as large as what is staged, and nobody is shown them here."""
+    apply(engine, WHOLE)
+    asked: list[str] = []
+
+    @sa.event.listens_for(engine, "before_cursor_execute")
+    def note(*given: Any) -> None:
+        asked.append(given[2])
+
+    export(engine)
+
+    assert any("app_documents.staged" in each for each in asked)
+    assert not [each for each in asked if "app_documents.live" in each]
 
 
 def test_bare_app_is_exported_with_empty_parts(engine: sa.Engine):
