@@ -163,8 +163,8 @@ def _make_undone(
     user_id: str | None,
 ) -> Moment:
     told = explain_undone(history, revision, at, due_at)
-    known = {each.id: each for each in history.operations}
-    about = known.get(told[-1]) if told[-1] else None
+    alike = (each for each in history.operations if each.id == told[-1])
+    about = next(alike, None) if told[-1] else None
     state = None if about is None else OperationState(about.state)
     reason = None if about is None else about.reason
     return Moment(at, due_at, user_id, *told, state, reason, revision)
