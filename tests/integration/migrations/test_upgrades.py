@@ -231,6 +231,7 @@ def test_schema_that_became_newer_is_told_as_that(
     By a scheduler that runs, by migrate and by those who start; none of them crashes
     over a table that is no more.
     """
+    migrate(first)
     scheduler = make_scheduler(make_settings(unmigrated_url, tmp_path))
     scheduler.wake()
     with first.begin() as connection:
