@@ -15,7 +15,7 @@ from models.recipients import RecipientFilterModel
 from models.run_task import RunTaskModel
 from operations.domains import Domain, Fingerprint, Version
 from operations.foreign_tasks import make_task_id
-from operations.mail.message import Fate, Sending
+from operations.mail.message import Fate, Sending, compute_message_id
 from operations.mail.summary.content import Former
 from operations.ports import Retention
 from operations.recipients import User
@@ -246,6 +246,13 @@ def test_execsum_goes_to_each_recipient_with_a_pdf(readers: World):
     assert [("Demo-2026-11-23.pdf", b"%PDF-")] == [
         (attachment.name, attachment.content[:5]) for attachment in mail.attachments
     ]
+
+
+def test_execsum_and_email_have_different_message_ids():
+    """A server that is sent the same id again may throw the second mail away."""
+    steps = ("send_email", "send_execsum")
+
+    assert 2 == len({compute_message_id(OPERATION, step, "ann") for step in steps})
 
 
 def test_log_has_what_others_answered(world: World):
