@@ -347,3 +347,26 @@ def test_session_that_ends_takes_nothing(looker: Looker, own_site: Site):
     text.press("End")
     page.keyboard.type(" ")
     expect(page.locator(banner)).to_be_hidden()
+
+
+def test_without_script_a_button_checks(looker: Looker, own_site: Site):
+    """Problems, a proposal, a builder, and a revision saved."""
+    looker.watch.expected = {404, 422}  # 404: while there is no page of an action
+    path = "/actions/nightly-warehouse-load"
+    page = looker.open(own_site, f"{path}/edit", script=False)
+    before = page.locator("#document").input_value()
+    page.locator("#document").fill(before.replace('"name"', '"names"'))
+    with leaving(page):
+        page.get_by_role("button", name="Save as a new revision").click()
+    expect(page.get_by_text("Nothing is saved until").first).to_be_visible()
+    with leaving(page):
+        page.get_by_role("button", name="Write “name”").click()
+    expect(page.locator("#document")).to_have_value(before)
+
+    page.get_by_label("Name", exact=True).fill("another name")
+    with leaving(page):
+        page.locator('[value="put-what"]').click()
+    named = re.compile('"name": "another name"')
+    expect(page.locator("#document")).to_have_value(named)
+    page.get_by_role("button", name="Save as a new revision").click()
+    page.wait_for_url(f"{own_site.url}{path}")

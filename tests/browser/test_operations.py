@@ -141,3 +141,16 @@ def test_list_that_is_read_does_not_move(looker: Looker, own_site: Site):
     assert before == page.locator("tbody[data-row]").first.get_attribute("id")
     button.click()
     page.locator(f"tbody#op-{newer}").wait_for()
+
+
+def test_operation_is_retried_without_script(looker: Looker, own_site: Site):
+    """A question with the consequence, then the page again with what was done."""
+    failed = find(own_site, "failed")
+    page = looker.open(own_site, f"/operations/{failed}", script=False)
+    with leaving(page):
+        page.get_by_role("link", name="Retry…", exact=False).first.click()
+    page.get_by_label("Why, for the record").fill("the host works again")
+    page.get_by_role("button", name="Retry 1 operation").click()
+
+    expect(page.get_by_text("Retried, under the same id.")).to_be_visible()
+    expect(page.get_by_text("the host works again").first).to_be_visible()

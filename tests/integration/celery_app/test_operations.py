@@ -268,3 +268,12 @@ def test_node_of_a_cluster_is_refused_by_name(
     assert (
         "MINUTEHAND_BROKER_URL: this Redis is a node of a Redis Cluster" in done.stderr
     )
+
+
+def test_scheduler_without_a_broker_is_refused(sqlite_url: str, tmp_path: Path):
+    """In memory nothing it sends could ever run; what to write instead is told."""
+    done = call("scheduler", environ=make_environ(sqlite_url, "memory://", tmp_path))
+
+    assert (2, "") == (done.returncode, done.stdout)
+    assert "MINUTEHAND_BROKER_URL: memory://" in done.stderr
+    assert "redis://host:6379/0" in done.stderr
