@@ -45,7 +45,7 @@ import structlog
 
 import tracing
 from actions.due_rows import fetch_next_look
-from actions.leader import LeadershipLostError, fetch_lookback
+from actions.lease import LeadershipLostError, fetch_lookback
 from actions.tick import TickReport, run_look, run_tick
 from celery_app.answer_reader import reading_answers
 from celery_app.assembly import SchedulerParts, make_presence, prepare_scheduler

@@ -24,7 +24,7 @@ import structlog
 
 from actions.decide import ActionRevision
 from actions.due_rows import advance, quarantine
-from actions.leader import LEASE_NAME, write_lease
+from actions.lease import LEASE_NAME, write_lease
 from actions.occurrences import Due, Schedule, walk_due
 from actions.zone_changes import (
     fetch_changed,

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from actions.decide import DueAction, EventCandidate
 from actions.due_rows import advance
-from actions.leader import get_set_back
+from actions.lease import get_set_back
 from actions.occurrences import next_due_at, parse_timing, read_timing
 from actions.when.event import LATEST_RECORDING, event_occurrence
 from models.database.tables import (

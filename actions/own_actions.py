@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from actions.decide import DueAction
 from actions.due_rows import fetch_due
-from actions.leader import LEASE_NAME, write_lease
+from actions.lease import LEASE_NAME, write_lease
 from actions.lookup import SYSTEM_APP
 from actions.posting.post import Posted, Posting, post_action
 from actions.posting.revisions import SCHEDULER

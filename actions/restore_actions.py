@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from actions.decide import decide
 from actions.due_rows import advance, fetch_due, fetch_events, fetch_turns
-from actions.leader import LEASE_NAME, ensure_lease, write_lease
+from actions.lease import LEASE_NAME, ensure_lease, write_lease
 from actions.posting.revisions import change_actions, lock_actions
 from models.database.engine import db_now
 from models.database.tables import (

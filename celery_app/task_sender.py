@@ -27,9 +27,9 @@ import tracing
 from celery_app.answer_queue import AnswerQueue, declare_answers, open_answers
 from celery_app.app import make_config
 from celery_app.broker_link import BrokerLink, describe, measure_queue
+from celery_app.message_form import TaskForms
 from celery_app.routing import find_answer_queue
 from celery_app.task_answers import fetch_failure, make_links
-from celery_app.task_form import TaskForms
 from models.errors import PlatformError, RuleError, StepError
 from models.fields.task_rules import TaskRules
 from models.units import format_count

@@ -2,7 +2,8 @@
 The Celery tasks. Each claims the operation whose id is the task id, and runs it.
 
 Whatever a message says, the table decides: if a message arrives twice, the second copy
-finds the operation claimed or final, and is dropped.
+finds the operation claimed or final, and is dropped. The caller decides the id, as in
+the original (docs/origin.md).
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from uuid import UUID
 import structlog
 from billiard.exceptions import SoftTimeLimitExceeded
 from billiard.pool import SIG_SOFT_TIMEOUT, soft_timeout_sighandler
+from celery import Task
 from celery.exceptions import Reject
+from celery.result import AsyncResult
 from celery.signals import (
     setup_logging,
     worker_init,
@@ -31,7 +34,6 @@ from celery.signals import (
 import tracing
 from celery_app import routing
 from celery_app.app import app
-from celery_app.enforced_id import EnforcedIdTask
 from celery_app.logs import configure_worker_logs
 from celery_app.lost_children import make_worker_name
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION, EXECUTE_SCHEDULED_ACTION_QUICK
@@ -43,6 +45,30 @@ from operations.claiming.heart import Worker
 from operations.running.attempt import Attempt
 from settings import read_settings
 from telemetry import OPERATIONS_FINISHED, Event
+
+
+class EnforcedIdTask(Task):  # type: ignore[misc]  # Celery has no type hints
+    """
+    Takes ``enforce_task_id`` in ``delay`` and ``apply_async``.
+
+    Celery does not drop a second message with the same id; the claim does.
+    """
+
+    def delay(
+        self, *args: Any, enforce_task_id: UUID | str | None = None, **kwargs: Any
+    ) -> AsyncResult[Any]:
+        """Send the task with *args* and *kwargs*, under the id given."""
+        return self.apply_async(args, kwargs, enforce_task_id=enforce_task_id)
+
+    def apply_async(
+        self, *args: Any, enforce_task_id: UUID | str | None = None, **options: Any
+    ) -> AsyncResult[Any]:
+        """Send the task as Celery does; *enforce_task_id* beats ``task_id``."""
+        if enforce_task_id is not None:
+            options["task_id"] = str(enforce_task_id)
+        result: AsyncResult[Any] = super().apply_async(*args, **options)
+        return result
+
 
 log = structlog.get_logger()
 

@@ -29,7 +29,7 @@ from cli.output import err, format_both, out
 from models.door.documents import read_actions
 from models.errors import Problem, UsageError
 from models.scheduled_action import ScheduledActionModel
-from overview.previews.new import foretell_post
+from overview.previews import foretell_post
 
 #: Next occurrences that are shown after a post.
 _SHOWN = 5

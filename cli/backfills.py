@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
-from actions.leader import fetch_leader
+from actions.lease import fetch_leader
 from actions.lookup import find_action, find_filtered
 from actions.read_rules import fetch_named, find_zone
 from cli.connection import get_settings, read_database, write_database
@@ -38,7 +38,7 @@ from dispatch.backfills.requests import (
 )
 from models.json_form import get_members
 from models.paging import Page
-from models.requests.actions import DEFAULT_AT_ONCE, BackfillModel, Which
+from models.requests import DEFAULT_AT_ONCE, BackfillModel, Which
 from models.units import format_count, list_counts
 
 #: The most occurrences that people are shown; ``--json`` has all.

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from actions.previews.preview import Preview
-from actions.previews.preview_batch import preview_batch_line
+from actions.previews.preview import Preview, preview_batch_line
 from cli.connection import ask_database, get_settings
 from cli.options import (
     AppOption,
@@ -31,7 +30,7 @@ from models.errors import InvalidDocumentError, Problem, UsageError
 from models.fields.strict_model import show
 from models.fields.zone import load_zone
 from models.scheduled_action import ScheduledActionModel
-from overview.previews.new import (
+from overview.previews import (
     AppCalendar,
     PreviewTerms,
     fetch_app_calendar,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from actions.leader import fetch_lookback, get_send_failure
+from actions.lease import fetch_lookback, get_send_failure
 from actions.own_actions import MAINTENANCE_UID, ensure_maintenance
 from actions.previews.sentences import describe
 from actions.read_rules import fetch_named

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 import structlog
 import typer
 
-from actions.leader import expire_lease
+from actions.lease import expire_lease
 from actions.tick import TickReport
 from celery_app.embedded_worker import EmbeddedWorker
 from celery_app.worker_start import prepare_workspace

@@ -20,7 +20,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from actions import restore_actions
-from actions.leader import fetch_leader
+from actions.lease import fetch_leader
 from actions.pausing.targets import spread_part
 from dispatch.backfills.requests import OccurrenceOutcome, end_backfills
 from dispatch.bulk.requests import end_bulk_changes

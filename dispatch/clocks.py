@@ -21,7 +21,7 @@ from actions.adopting_zones import (
     date_adoption_back,
 )
 from actions.clock_set_back import recompute_due
-from actions.leader import (
+from actions.lease import (
     Leader,
     SetBack,
     get_last_tick_at,

@@ -20,7 +20,7 @@ import structlog
 import tracing
 from actions.decide import ActionRevision
 from actions.due_rows import ask_advance, quarantine
-from actions.leader import Leader, LeadershipLostError
+from actions.lease import Leader, LeadershipLostError
 from actions.tick import Dispatched
 from dispatch.outbox import Outbox
 from models.database.engine import read_clock, writing
@@ -28,8 +28,8 @@ from models.database.tables import operations, scheduled_actions
 from models.database.transaction import AtOnce, Flight, Transaction, departing
 from models.decision import Decision, NewOperation
 from models.occurrence import make_longer_missed_id
+from models.operation import RecipientFilterModel
 from models.operation_state import OperationState, Reason, Trigger
-from models.recipients import RecipientFilterModel
 from operations.adapters.app_users import fetch_users
 from operations.recipients import keeps_triggering_user
 from operations.record import ask_record

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 
-from actions.leader import Leader
+from actions.lease import Leader
 from actions.pausing.pause_and_resume import let_go_on, write_pause
 from actions.pausing.pause_state import UNPAUSED, Pause, fetch_pause, fetch_paused_apps
 from actions.pausing.targets import WRITTEN_AT_ONCE, is_spreading, spread_part

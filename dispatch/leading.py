@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import sqlalchemy as sa
 import structlog
 
-from actions.leader import Leader, get_holder
+from actions.lease import Leader, get_holder
 from dispatch.clocks import ZoneAdopter
 from models.errors import ConflictError, UnreachableError
 from telemetry import IS_LEADER, Event

@@ -33,7 +33,7 @@ from models.operation import OperationModel, RefreshModel, order_steps
 from models.operation_state import OperationState, Overlap, Queue, Trigger
 from models.scheduled_action import ScheduledActionModel
 from models.when import OnEventModel
-from operations.claiming.obstacles import STEPS_KEY
+from operations.claiming.claimed import STEPS_KEY
 from operations.list_operations import fetch_operation
 from operations.publish_now import refuse_domain
 from operations.record import make_operation, record

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 import structlog
 
 import tracing
-from actions.leader import clear_send_failure, record_send_failure
+from actions.lease import clear_send_failure, record_send_failure
 from dispatch.task_outbox import TaskOutbox
 from models.database.engine import SELECT_NOW
 from models.database.transaction import Transaction

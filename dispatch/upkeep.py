@@ -21,7 +21,7 @@ from functools import partial
 import sqlalchemy as sa
 import structlog
 
-from actions.leader import Leader, LeadershipLostError, record_tick
+from actions.lease import Leader, LeadershipLostError, record_tick
 from actions.own_actions import MaintenancePlan, ensure_maintenance
 from actions.tick import TickReport
 from dispatch.backfills.progress import Backfiller

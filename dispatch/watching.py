@@ -19,7 +19,7 @@ from functools import cache
 import sqlalchemy as sa
 import structlog
 
-from actions.leader import Leader
+from actions.lease import Leader
 from actions.pausing.pause_and_resume import pause_action
 from actions.posting.revisions import SCHEDULER
 from dispatch.noticer import Noticer
@@ -44,7 +44,7 @@ from models.database.tables import (
 )
 from models.expectations import RunTimes, judge, read_expectation
 from models.operation_state import OperationState, Trigger
-from models.requests.notes import PauseModel
+from models.requests import PauseModel
 from operations.notices.grouping import NoticeKind, make_trouble
 from operations.notices.stored import OVERLAP
 from operations.reasons import find_cause

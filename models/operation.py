@@ -1,8 +1,9 @@
-"""What an action does: its steps, as an admin writes them. Pure."""
+"""What an action does, and who gets its mails, as an admin writes it. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -19,7 +20,14 @@ from pydantic import (
 
 from models.errors import RuleError
 from models.fields.addresses import check_url
-from models.fields.field_types import MOST_NAMES, DomainName, Name, drop_repeated
+from models.fields.field_types import (
+    MOST_NAMES,
+    DomainName,
+    Name,
+    Names,
+    UserNames,
+    drop_repeated,
+)
 from models.fields.strict_model import (
     OURS,
     DocumentModel,
@@ -30,6 +38,39 @@ from models.fields.strict_model import (
 )
 from models.operation_state import Queue
 from models.run_task import RunTaskModel
+
+#: The group that every user of the small app is in.
+EVERYONE = "all"
+
+
+class RecipientFilterModel(DocumentModel):
+    """
+    The union of the users and the members of the groups, then a filter.
+
+    *inactive*: a disabled or expired account. *inactivated*: an account that its user
+    never activated. Neither means "not seen lately". Both are left out by default.
+    """
+
+    users: UserNames = Field(default=(), examples=[["toco@tou.can"]])
+    groups: Names = Field(default=(), examples=[["all"]])
+    include_inactivated_users: bool = False
+    include_inactive_users: bool = False
+    only_inactivated_users: bool = False
+    only_inactive_users: bool = False
+
+
+class Standing(StrEnum):
+    """Why a user gets the mails of an action, or does not."""
+
+    NAMED = "named"  # in, by id or address
+    IN_GROUP = "in a group"  # in, by a group that is named
+    TRIGGERS = "triggers"  # in, if an event of theirs triggers the action
+    NOT_NAMED = "not named"  # out
+    INACTIVE = "inactive"  # out: disabled or expired
+    INACTIVATED = "inactivated"  # out: never activated
+    NOT_ONLY = "not the only ones"  # out: an only flag asks for others
+    NOBODY = "nobody"  # out: the action has no recipients
+
 
 #: What people write for "every domain there is" instead of true.
 EVERY_DOMAIN = "all"

@@ -58,9 +58,9 @@ from models.operation import (
     STEP_MODELS,
     ConditionModel,
     OperationModel,
+    RecipientFilterModel,
 )
 from models.operation_state import Overlap, Queue
-from models.recipients import RecipientFilterModel
 from models.run_task import CELERY_KEYS, ElapsedText
 from models.when import (
     KINDS,

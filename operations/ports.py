@@ -20,8 +20,8 @@ from uuid import UUID
 from pydantic import JsonValue
 from sqlalchemy import Connection
 
+from models.operation import RecipientFilterModel
 from models.operation_state import DeliveryState
-from models.recipients import RecipientFilterModel
 from operations.domains import (
     Domain,
     DomainDraft,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-from models.recipients import EVERYONE, RecipientFilterModel, Standing
+from models.operation import EVERYONE, RecipientFilterModel, Standing
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from models.errors import ConflictError, UsageError
 from models.fields.strict_model import find_near
 from models.operation import order_steps
 from models.operation_state import StepState
-from operations.claiming.obstacles import RETURN_KEY, STEPS_KEY
+from operations.claiming.claimed import RETURN_KEY, STEPS_KEY
 from operations.list_operations import fetch_steps
 from operations.running.step_records import reset_steps
 

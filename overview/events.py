@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from actions.leader import get_last_tick_at
+from actions.lease import get_last_tick_at
 from actions.lookup import fetch_app
 from actions.receive_events import refuse_event
 from actions.when.event import event_due_at, event_occurrence

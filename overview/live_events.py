@@ -20,7 +20,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.leader import LEASE_NAME
+from actions.lease import LEASE_NAME
 from models.database.engine import (
     Identifier,
     db_now,

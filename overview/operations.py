@@ -35,7 +35,7 @@ from models.operation_state import (
     Trigger,
 )
 from models.paging import Page, Part
-from operations.claiming.obstacles import STEPS_KEY
+from operations.claiming.claimed import STEPS_KEY
 from operations.following import FollowingRun, fetch_following
 from operations.list_operations import (
     fetch_latest,

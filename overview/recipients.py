@@ -14,8 +14,8 @@ from actions.posting.references import fetch_references, find_unknown
 from models.database.engine import read_clock
 from models.errors import InvalidDocumentError, Problem
 from models.json_form import ASIDE
+from models.operation import EVERYONE, RecipientFilterModel, Standing
 from models.paging import Page, Part
-from models.recipients import EVERYONE, RecipientFilterModel, Standing
 from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
 from operations.adapters.app_users import count_left_out, fetch_addressed, fetch_judged

@@ -17,7 +17,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.decide import ActionRevision
-from actions.leader import Leader
+from actions.lease import Leader
 from actions.posting.post import Posted, Posting, post_action
 from actions.tick import Dispatched, TickReport, run_tick
 from dispatch.dispatcher import Dispatcher

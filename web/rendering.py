@@ -19,7 +19,7 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
-from actions.leader import fetch_holder, get_last_tick_at
+from actions.lease import fetch_holder, get_last_tick_at
 from models.database.engine import read_clock
 from models.errors import MinutehandError, UnreachableError
 from models.fields.zone import load_zone

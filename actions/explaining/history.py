@@ -21,7 +21,7 @@ from actions.explaining.recorded import (
     read_event_rule,
 )
 from actions.explaining.why import History
-from actions.leader import get_last_tick_at
+from actions.lease import get_last_tick_at
 from models.database.engine import read_clock, reading
 from models.database.lists import belongs_to
 from models.database.tables import (

@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from actions.explaining.own_readings import read_delay
 from models.fields.delay import Delay, join_delay
 from models.fields.zone import load_zone
+from models.operation import RecipientFilterModel
 from models.operation_state import ENDINGS, OperationState, Trigger
-from models.recipients import RecipientFilterModel
 from models.revision import EXITS, Change
 from models.scheduled_action import ScheduledActionModel
 from models.when import AfterActionModel, AfterEventModel, EventModel

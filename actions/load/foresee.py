@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.leader import get_last_tick_at
+from actions.lease import get_last_tick_at
 from actions.load.counting import Counting, LoadedMinute, NamedAction, RuleGroup, Share
 from actions.occurrences import read_timing
 from models.database.tables import DUE_ACTIONS, IDLE_ACTIONS, scheduled_actions

@@ -25,8 +25,7 @@ from models.database.tables import ALIVE_FOR, processes, users
 from models.errors import Problem
 from models.fields.addresses import is_refused
 from models.fields.strict_model import find_near, show
-from models.operation import MAILING_STEPS, PublishModel
-from models.recipients import EVERYONE, RecipientFilterModel
+from models.operation import EVERYONE, MAILING_STEPS, PublishModel, RecipientFilterModel
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange
 from models.when import CalendarModel, EventModel, WorkingDayModel

@@ -13,7 +13,7 @@ from api.parameters import Within, query
 from api.routes.action_examples import PREVIEWS
 from models.fields.field_types import ZoneName
 from models.fields.zone import load_zone
-from overview.previews.new import MOST_SHOWN, FullPreview, PreviewTerms, preview_text
+from overview.previews import MOST_SHOWN, FullPreview, PreviewTerms, preview_text
 from serving.context import Viewer
 from serving.guarding import Body
 

@@ -39,10 +39,12 @@ from models.errors import (
 )
 from models.fields.app_bounds import NOTHING_BOUND, AppBounds
 from models.paging import Page, Part
-from models.requests.actions import ActionFilterModel
-from models.requests.bulk_changes import BulkKind
-from models.requests.notes import PauseModel
-from models.requests.operations import OperationFilterModel
+from models.requests import (
+    ActionFilterModel,
+    BulkKind,
+    OperationFilterModel,
+    PauseModel,
+)
 from operations.cancel_and_retry import Changed, OperationChange, change_page
 from operations.reasons import CausePattern
 from operations.selecting import fetch_page

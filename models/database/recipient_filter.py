@@ -11,7 +11,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from models.database.tables import memberships, users
-from models.recipients import EVERYONE, RecipientFilterModel, Standing
+from models.operation import EVERYONE, RecipientFilterModel, Standing
 
 
 def select_standing(

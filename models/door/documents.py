@@ -38,10 +38,10 @@ from models.operation import (
     EVERY_DOMAIN,
     OperationModel,
     PublishModel,
+    RecipientFilterModel,
     RefreshModel,
     read_boolean,
 )
-from models.recipients import RecipientFilterModel
 from models.scheduled_action import ScheduledActionModel
 from models.when import DEFAULT_TIMEZONE
 

@@ -19,8 +19,8 @@ from models.database.tables import (
     users,
 )
 from models.fields.zone import load_zone
+from models.operation import RecipientFilterModel, Standing
 from models.paging import Page, Part
-from models.recipients import RecipientFilterModel, Standing
 from operations.mail.message import MailingApp, Template, make_letterhead
 from operations.recipients import User
 

@@ -22,8 +22,7 @@ from models.database.tables import NO_CLAIM, operations
 from models.errors import CanceledError, ClaimLostError
 from models.operation import order_steps
 from models.operation_state import OperationState, Overlap, Queue, Reason
-from operations.claiming.claimed import Claim
-from operations.claiming.obstacles import can_nothing_stop
+from operations.claiming.claimed import Claim, can_nothing_stop
 from operations.claiming.statements import (
     begin_statement,
     claim_and_begin_statement,

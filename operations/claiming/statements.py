@@ -23,8 +23,7 @@ from models.database.tables import (
 )
 from models.operation import STEP_NAMES
 from models.operation_state import OperationState, Queue, StepState
-from operations.claiming.claimed import CLAIMED
-from operations.claiming.obstacles import nothing_can_stop
+from operations.claiming.claimed import CLAIMED, nothing_can_stop
 from operations.turns import HAS_TURN, PAUSED
 
 _run = operations.c

@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from models.errors import PostponedError, StepError
 from models.operation_state import DeliveryState, Reason
 from models.units import format_count
-from operations.claiming.obstacles import RESENT_KEY
+from operations.claiming.claimed import RESENT_KEY
 from operations.mail.message import Fate, Mail, Sending
 from operations.operation_log import LogLevel
 from operations.ports import SendMail, StepContext, StepResult

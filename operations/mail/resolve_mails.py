@@ -35,7 +35,7 @@ from operations.cancel_and_retry import (
     is_beside_live,
     lock_action_of,
 )
-from operations.claiming.obstacles import RESENT_KEY, RETURN_KEY
+from operations.claiming.claimed import RESENT_KEY, RETURN_KEY
 from operations.mail.list_mails import MailFilter, count_mails, count_operations
 
 #: The states of operations that may have left mails which can be sent again.

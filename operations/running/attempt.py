@@ -46,8 +46,7 @@ from operations.claiming.claim import (
     raise_lost,
     retry_later,
 )
-from operations.claiming.claimed import Claim
-from operations.claiming.obstacles import RETURN_KEY, find_obstacle
+from operations.claiming.claimed import RETURN_KEY, Claim, find_obstacle
 from operations.operation_log import LONGEST_ERROR, LogLevel, shorten
 from operations.ports import Ports, StepFunction
 from operations.running import step_records

@@ -11,8 +11,7 @@ from models.database.engine import reading
 from models.database.tables import domain_versions, domains, operations
 from models.operation_state import OperationState
 from models.scheduled_action import ScheduledActionModel
-from operations.claiming.claimed import Claim
-from operations.claiming.obstacles import STEPS_KEY
+from operations.claiming.claimed import STEPS_KEY, Claim
 
 #: Former runs that are looked at for one that went all the way.
 _LOOKED_AT = 100

@@ -18,8 +18,7 @@ import sqlalchemy as sa
 from pydantic import Field, TypeAdapter
 
 from models.database.tables import operations
-from operations.claiming.claimed import Claim
-from operations.claiming.obstacles import RETURN_KEY
+from operations.claiming.claimed import RETURN_KEY, Claim
 from operations.operation_log import shorten
 from operations.running.pace import ATTEMPTS_KEY
 

@@ -27,8 +27,7 @@ from models.database.tables import deliveries, operation_steps, operations
 from models.operation_state import OPEN_STEPS, DeliveryState, OperationState, StepState
 from operations import operation_log
 from operations.claiming.claim import finish, finish_statement
-from operations.claiming.claimed import Claim
-from operations.claiming.obstacles import RESENT_KEY, RETURN_KEY, STEPS_KEY
+from operations.claiming.claimed import RESENT_KEY, RETURN_KEY, STEPS_KEY, Claim
 from operations.claiming.statements import begin_statement
 from operations.following import IS_FOLLOWED
 

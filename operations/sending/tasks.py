@@ -32,7 +32,7 @@ from models.operation import RUN_TASK
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.run_task import RunTaskModel
 from operations import foreign_tasks
-from operations.claiming.obstacles import Stoppable, can_nothing_stop, find_obstacle
+from operations.claiming.claimed import Stoppable, can_nothing_stop, find_obstacle
 from operations.sending.order import Message
 from operations.task_marks import TaskMark, make_end
 

@@ -13,7 +13,7 @@ from typing import Literal
 from pydantic import JsonValue
 
 from models.operation import SendEmailModel
-from operations.claiming.obstacles import RESENT_KEY
+from operations.claiming.claimed import RESENT_KEY
 from operations.mail.compose import compose_summaries, compose_templates, summarize
 from operations.mail.deliver import deliver, freeze_recipients
 from operations.mail.summary.content import make_former

@@ -17,11 +17,11 @@ from actions.explaining.audit import (
     audit_following,
 )
 from actions.explaining.history import fetch_histories
-from actions.leader import get_last_tick_at
+from actions.lease import get_last_tick_at
 from models.database.engine import read_clock, reading
 from models.errors import UnreachableError
 from models.occurrence import LONGEST_LOOKBACK
-from models.recipients import RecipientFilterModel
+from models.operation import RecipientFilterModel
 from operations.adapters.app_users import fetch_users
 from operations.recipients import User, keeps_triggering_user
 

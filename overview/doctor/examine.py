@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import sqlalchemy as sa
 
-from actions.leader import get_last_tick_at
+from actions.lease import get_last_tick_at
 from migrations.schema_revisions import check_schema
 from models.database.engine import read_clock, reading, reading_once
 from models.errors import RefusedError, UnreachableError, UsageError

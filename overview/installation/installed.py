@@ -16,7 +16,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.leader import Leadership
+from actions.lease import Leadership
 from migrations.schema_revisions import get_newest_revision
 from models.database.engine import db_now
 from models.database.tables import (

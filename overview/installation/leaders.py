@@ -10,13 +10,13 @@ from typing import Any, Protocol
 
 import sqlalchemy as sa
 
-from actions.leader import Holder, Leadership, fetch_holder, fetch_leaderships
+from actions.lease import Holder, Leadership, fetch_holder, fetch_leaderships
 from models.database.engine import read_clock
 from models.database.tables import TROUBLED, operations
 from models.decision import read_missed
 from models.operation_state import OperationState
 from operations.fleet.processes import ProcessRole, Seen, fetch_processes
-from overview.doctor.finding import BEGAN_LATE_AFTER
+from overview.doctor.thresholds import BEGAN_LATE_AFTER
 
 #: The most leaderships that are told.
 _MOST = 10

@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.leader import (
+from actions.lease import (
     Holder,
     Leadership,
     SendFailure,

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.leader import fetch_leader, get_send_failure
+from actions.lease import fetch_leader, get_send_failure
 from models.database.tables import (
     CLAIMED,
     UNCERTAIN,

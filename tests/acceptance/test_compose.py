@@ -30,7 +30,7 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from actions.leader import record_tick
+from actions.lease import record_tick
 from actions.small_apps.apply import ApplyTerms, apply_small_app
 from dispatch.manual_runs import run_now
 from models.database.engine import db_now, make_engine, read_clock, writing

@@ -13,7 +13,7 @@ import pytest
 import redis
 import sqlalchemy as sa
 
-from actions.leader import Leader, get_holder
+from actions.lease import Leader, get_holder
 from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 import sqlalchemy as sa
 
-from actions.leader import Holder, get_holder
+from actions.lease import Holder, get_holder
 from models.database.engine import db_now, reading, writing
 from models.database.tables import leases
 from models.operation_state import OperationState

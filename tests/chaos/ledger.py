@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from actions.explaining.audit import audit_action
 from actions.explaining.history import fetch_histories
-from actions.leader import get_last_tick_at
+from actions.lease import get_last_tick_at
 from models.database.engine import reading
 from models.database.tables import (
     deliveries,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import LEASE_NAME, Leader
+from actions.lease import LEASE_NAME, Leader
 from actions.tick import TickReport
 from actions.zone_changes import fetch_changed
 from dispatch.due_pauses import has_ended_pause

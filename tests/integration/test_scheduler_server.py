@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from actions.leader import SendFailure, get_send_failure, record_send_failure
+from actions.lease import SendFailure, get_send_failure, record_send_failure
 from actions.own_actions import fetch_watch, record_watch
 from actions.pausing.pause_and_resume import pause_action
 from dispatch.dispatcher import Dispatcher
@@ -18,7 +18,7 @@ from dispatch.upkeep import NOTICE_AFTER_S, RESCUE_EVERY_S
 from models.database.engine import make_engine, writing
 from models.database.tables import leases, scheduled_actions
 from models.errors import BrokerUnreachableError, UnreachableError
-from models.requests.notes import PauseModel
+from models.requests import PauseModel
 from scheduler_server import PAUSE_S, Scheduler
 from tests.database import execute, read_by, write_by
 from tests.scheduling import (

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 import scheduler_server
-from actions.leader import Leader, get_last_tick_at
+from actions.lease import Leader, get_last_tick_at
 from actions.own_actions import MAINTENANCE_UID
 from dispatch.upkeep import RESCUE_EVERY_S
 from models.database.engine import make_engine

@@ -18,7 +18,7 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.lease import Leader
 from actions.own_actions import ensure_maintenance
 from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.posting.post import Posting, delete_action, post_action

@@ -19,7 +19,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 import actions.due_rows
-import actions.leader
+import actions.lease
 import actions.tick
 import dispatch.watching
 import operations.cancel_and_retry
@@ -29,7 +29,7 @@ import operations.record
 import operations.running.step_records
 import operations.sending.order
 import operations.sending.tasks
-from actions.leader import Leader
+from actions.lease import Leader
 from actions.tally import Tally, tally
 from actions.tick import Dispatched, TickReport
 from dispatch.dispatcher import Dispatcher
@@ -70,7 +70,7 @@ def take_any(ttl: timedelta) -> sa.Executable:
     """Take the lease whether it has run out or not."""
     return (
         sa.update(leases)
-        .where(leases.c.name == actions.leader.LEASE_NAME)
+        .where(leases.c.name == actions.lease.LEASE_NAME)
         .values(
             holder=sa.bindparam("token", type_=Identifier),
             hostname=sa.bindparam("host"),
@@ -88,7 +88,7 @@ def keep_fence(ttl: timedelta) -> sa.Executable:
     return (
         sa.update(leases)
         .where(
-            leases.c.name == actions.leader.LEASE_NAME, leases.c.expires_at <= db_now()
+            leases.c.name == actions.lease.LEASE_NAME, leases.c.expires_at <= db_now()
         )
         .values(
             holder=sa.bindparam("token", type_=Identifier),

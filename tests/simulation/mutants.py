@@ -15,7 +15,7 @@ from typing import Any
 from unittest.mock import patch
 
 import actions.decide
-import actions.leader
+import actions.lease
 import actions.tick
 import dispatch.dispatcher
 import dispatch.outbox
@@ -30,7 +30,7 @@ import operations.running.step_records
 import operations.task_ends
 import scheduler_server
 import tests.simulation.actors
-from actions.leader import Leader
+from actions.lease import Leader
 from dispatch.outbox import Outbox
 from dispatch.task_outbox import TaskOutbox
 from dispatch.upkeep import Upkeep
@@ -96,12 +96,12 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "lease taken while it holds",
         "leadership",
-        _with(actions.leader, "_take_statement", mistakes.take_any),
+        _with(actions.lease, "_take_statement", mistakes.take_any),
     ),
     Mutant(
         "fence not raised",
         "leadership",
-        _with(actions.leader, "_take_statement", mistakes.keep_fence),
+        _with(actions.lease, "_take_statement", mistakes.keep_fence),
     ),
     Mutant(
         "release of any lease",

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import structlog
 
-import actions.leader
+import actions.lease
 import dispatch.manual_runs
 import operations.claiming.claim
 from tests.simulation.strain import in_small_parts
@@ -48,7 +48,7 @@ def simulate(
 def _ids_of(world: World) -> Iterator[None]:
     """Draw from the seed what the real code takes from the system: its tokens."""
     with (
-        patch.object(actions.leader, "uuid4", world.make_id),
+        patch.object(actions.lease, "uuid4", world.make_id),
         patch.object(dispatch.manual_runs, "uuid4", world.make_id),
         patch.object(operations.claiming.claim, "uuid4", world.make_id),
     ):

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 import actions.pausing.targets
 import dispatch.due_pauses
 import dispatch.upkeep
-from actions.leader import LEASE_NAME
+from actions.lease import LEASE_NAME
 from actions.pausing.targets import pause_target
 from actions.posting.post import post_action
 from actions.user_events import NewEvent, record_events
@@ -31,7 +31,7 @@ from models.door.documents import read_action_object
 from models.fields.zone import read_zone_data
 from models.occurrence import make_manual_id
 from models.operation_state import Overlap, Queue, Trigger
-from models.requests.notes import PauseModel
+from models.requests import PauseModel
 from operations.record import record
 from tests.simulation.scenario import APP, OTHER_APP, PEOPLE, SIGNUP
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader, LeadershipLostError
+from actions.lease import Leader, LeadershipLostError
 from actions.tick import Dispatched, run_tick
 from dispatch.dispatcher import Dispatcher
 from dispatch.foresee import NoFlights

@@ -27,8 +27,7 @@ from models.role import Role
 from models.units import format_count
 from overview.actions.shown import ShownAction, fetch_shown_action
 from serving.context import Context, Editor, Viewer
-from web.editor.document_text import write_text
-from web.editor.draft import Draft, Judged, judge
+from web.editor.draft import Draft, Judged, judge, write_text
 from web.forms import LARGEST_REVISION, Form, go_to, read_revision
 from web.guarding import make_router
 from web.query import Unread, read_part

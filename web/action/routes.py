@@ -33,8 +33,7 @@ from models.errors import (
 from models.operation import MAILING_STEPS
 from models.operation_state import OperationState
 from models.paging import Page
-from models.requests.actions import RunModel
-from models.requests.notes import NoteModel
+from models.requests import NoteModel, RunModel
 from models.revision import OF_DOCUMENT
 from operations.operation_filter import OperationFilter
 from overview.actions.recent_runs import RecentRuns, fetch_runs_of_action
@@ -46,7 +45,7 @@ from overview.actions.shown import (
     fetch_shown_action,
 )
 from overview.operations import fetch_shown_part
-from overview.previews.runs import RunPreview, preview_run
+from overview.previews import RunPreview, preview_run
 from overview.recipients import ForeseenRecipients, Recipient, foresee_stored
 from overview.why.instant import explain_instant, read_asked
 from serving.context import Context, Editor, Operator, Viewer

@@ -13,7 +13,7 @@ from typing import Any
 
 from models.door.json_text import decode_json, make_pointer
 from models.errors import InvalidDocumentError
-from web.editor.document_text import write_text
+from web.editor.draft import write_text
 from web.forms import Form
 
 Entry = dict[str, Any]

@@ -32,11 +32,10 @@ from models.errors import (
 from models.operation import MAILING_STEPS
 from models.revision import ActionState
 from overview.actions.shown import ShownAction, fetch_shown_action
-from overview.previews.new import AppCalendar, fetch_app_calendar
+from overview.previews import AppCalendar, fetch_app_calendar
 from serving.context import Context, Editor
 from serving.refusals import find_status
 from web.editor import builders
-from web.editor.document_text import write_text
 from web.editor.draft import (
     Draft,
     Meanwhile,
@@ -44,6 +43,7 @@ from web.editor.draft import (
     foresee,
     judge,
     take_proposal,
+    write_text,
 )
 from web.editor.starters.starters import Starter, get_starter, list_starters
 from web.forms import Form, Refused, go_to, make_refused, read_form, read_revision

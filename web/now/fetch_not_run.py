@@ -28,7 +28,7 @@ from models.database.tables import (
 from models.decision import get_action_name
 from models.operation_state import OperationState, Reason, Trigger
 from models.units import format_age
-from overview.doctor.finding import BEGAN_LATE_AFTER
+from overview.doctor.thresholds import BEGAN_LATE_AFTER
 from overview.installation.leaders import Unled, fetch_unled, find_first_missed
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Why, tell_why

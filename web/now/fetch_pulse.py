@@ -8,7 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from actions.leader import Holder, get_last_tick_at
+from actions.lease import Holder, get_last_tick_at
 from actions.lookup import SYSTEM_APP, fetch_app
 from actions.pausing.pause_state import Pause
 from models.database.engine import read_clock

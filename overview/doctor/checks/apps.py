@@ -24,13 +24,8 @@ from models.fields.sql_connection import EVERY_APP, find_roles
 from models.fields.zone import load_zone
 from models.units import format_age, show_instant
 from operations.mail.server_pauses import fetch_pauses
-from overview.doctor.finding import (
-    MAIL_FORGOTTEN_AFTER,
-    PINGS_FOR,
-    Finding,
-    Health,
-    View,
-)
+from overview.doctor.finding import Finding, Health, View
+from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER, PINGS_FOR
 
 #: The most apps, or monitors, that are named.
 _NAMED = 5

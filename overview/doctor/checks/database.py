@@ -8,7 +8,7 @@ from importlib import import_module
 
 import sqlalchemy as sa
 
-from actions.leader import get_last_tick_at
+from actions.lease import get_last_tick_at
 from actions.lookup import SYSTEM_APP
 from actions.read_actions import fetch_task_queues
 from migrations.schema_revisions import check_schema
@@ -26,7 +26,8 @@ from models.units import format_bytes
 from operations.fleet.processes import measure_free
 from operations.fleet.strangers import fetch_strangers
 from overview.doctor.checks.scheduler import is_tick_late
-from overview.doctor.finding import NO_SPACE, Finding, Health, View
+from overview.doctor.finding import Finding, Health, View
+from overview.doctor.thresholds import NO_SPACE
 from settings import Settings
 
 _UNWRITTEN = (

@@ -12,14 +12,8 @@ from models.database.engine import TOLERATED_SKEW, measure_skew
 from models.units import format_age, format_bytes
 from operations.adapters.confinement import find_version
 from operations.fleet.processes import ProcessRole, Seen
-from overview.doctor.finding import (
-    LITTLE_SPACE,
-    NO_SPACE,
-    SILENT_FOR,
-    Finding,
-    Health,
-    View,
-)
+from overview.doctor.finding import Finding, Health, View
+from overview.doctor.thresholds import LITTLE_SPACE, NO_SPACE, SILENT_FOR
 
 
 def look_at_clocks(view: View) -> Iterator[Finding]:

@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from actions.leader import Holder, get_last_tick_at, get_send_failure, get_set_back
+from actions.lease import Holder, get_last_tick_at, get_send_failure, get_set_back
 from actions.pausing.pause_state import fetch_pauses
 from models.database.engine import TOLERATED_SKEW
 from models.units import format_age
-from overview.doctor.finding import (
-    LAG_LONG,
-    LOST_BEATS,
-    TICK_LATE_AFTER,
-    Finding,
-    Health,
-    View,
-)
+from overview.doctor.finding import Finding, Health, View
+from overview.doctor.thresholds import LAG_LONG, LOST_BEATS, TICK_LATE_AFTER
 from overview.installation.figures import fetch_lag
 from overview.installation.leaders import find_standbys
 

@@ -16,7 +16,8 @@ from models.units import format_age, format_count
 from operations.fleet.processes import ProcessRole, Seen
 from operations.list_operations import fetch_stuck
 from operations.sending.order import Message, fetch_sendable
-from overview.doctor.finding import UNSENT_AFTER, UNTAKEN_AFTER, Finding, Health, View
+from overview.doctor.finding import Finding, Health, View
+from overview.doctor.thresholds import UNSENT_AFTER, UNTAKEN_AFTER
 from overview.installation import figures
 
 #: Operations that are examined for overdue ones.

@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.adopting_zones import adopt_part, begin_adoption, date_adoption_back
-from actions.leader import Leader
+from actions.lease import Leader
 from actions.zone_changes import MovedInstant, find_moved, find_unreadable
 from models.database.engine import writing
 from models.database.tables import leases, zones

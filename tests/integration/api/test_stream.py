@@ -17,7 +17,7 @@ import httpx2
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.lease import Leader
 from cli.web_app import make_app
 from models.errors import UnreachableError
 from models.role import Role

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
-from actions.leader import Leader, record_tick
+from actions.lease import Leader, record_tick
 from cli.web_app import make_app
 from models.database.engine import make_engine
 from models.role import Role

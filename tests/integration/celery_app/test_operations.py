@@ -17,9 +17,8 @@ import sqlalchemy as sa
 from kombu.utils.json import loads
 
 from celery_app.app import make_app
-from celery_app.enforced_id import EnforcedIdTask
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK, find_broker_names
-from celery_app.tasks import execute_scheduled_action_quick
+from celery_app.tasks import EnforcedIdTask, execute_scheduled_action_quick
 from dispatch.manual_runs import run_now
 from models.database.engine import reading, writing
 from models.database.tables import (

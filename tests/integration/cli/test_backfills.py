@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actions.leader import Leader
+from actions.lease import Leader
 from cli.connection import get_engine, get_settings
 from dispatch.backfills.progress import Backfiller
 from tests.integration.cli.calling import Call, write_action

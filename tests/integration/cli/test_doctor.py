@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from prometheus_client import start_http_server
 from psycopg.errors import DiskFull
 
-from actions.leader import Leader, record_tick
+from actions.lease import Leader, record_tick
 from cli.connection import get_engine, get_settings
 from models.database.engine import (
     db_now,

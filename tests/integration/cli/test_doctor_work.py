@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.lease import Leader
 from cli.connection import get_engine, get_settings
 from models.database.engine import db_now, make_engine, writing
 from models.database.tables import breakers, leases, operations
@@ -20,7 +20,7 @@ from models.operation_state import Reason
 from operations.adapters.breaker import Breaker
 from operations.fleet.processes import Process, ProcessRole
 from overview.doctor.checks import hosts
-from overview.doctor.finding import LITTLE_SPACE, NO_SPACE
+from overview.doctor.thresholds import LITTLE_SPACE, NO_SPACE
 from tests.database import execute
 from tests.integration.cli.calling import Answer, Call, write_action
 from tests.presence import give_sign, make_worker

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from actions.leader import Leader
+from actions.lease import Leader
 from dispatch.noticer import Noticer
 from models.operation_state import OperationState
 from tests.integration.cli.calling import Call, write_action

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.lease import Leader
 from actions.pausing.pause_state import write_target
 from actions.user_events import NewEvent, record_events
 from dispatch.due_pauses import end_due_pauses

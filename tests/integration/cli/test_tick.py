@@ -10,7 +10,7 @@ import pytest
 import redis
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.lease import Leader
 from actions.own_actions import MAINTENANCE_UID
 from cli.connection import get_engine, get_settings
 from models.database.engine import db_now, writing

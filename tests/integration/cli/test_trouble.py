@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader, record_send_failure
+from actions.lease import Leader, record_send_failure
 from cli.connection import get_engine, get_settings
 from models.database.engine import writing
 from models.database.tables import events, operations, scheduled_action_revisions

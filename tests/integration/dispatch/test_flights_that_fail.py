@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 import actions.due_rows
 import actions.tick
-from actions.leader import Leader, LeadershipLostError, get_send_failure
+from actions.lease import Leader, LeadershipLostError, get_send_failure
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import SILENCE_S
 from dispatch.upkeep import do_all

@@ -10,14 +10,14 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader, LeadershipLostError, expire_lease
+from actions.lease import Leader, LeadershipLostError, expire_lease
 from actions.pausing.pause_and_resume import pause_action, resume_action
 from dispatch import watching
 from dispatch.noticer import Noticer
 from dispatch.watching import LateLook, Rester
 from models.database.tables import notices
 from models.operation_state import OperationState, Trigger
-from models.requests.notes import PauseModel
+from models.requests import PauseModel
 from operations.cancel_and_retry import reopen
 from overview.why.instant import explain_instant
 from tests.database import write_by

@@ -18,7 +18,7 @@ from operations.cancel_and_retry import (
     retry_or_refuse,
 )
 from operations.claiming.claim import claim_operation
-from operations.claiming.obstacles import RESENT_KEY, RETURN_KEY
+from operations.claiming.claimed import RESENT_KEY, RETURN_KEY
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
 from operations.running.attempt import Attempt

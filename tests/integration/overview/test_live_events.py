@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader, expire_lease, record_tick
+from actions.lease import Leader, expire_lease, record_tick
 from overview.live_events import LiveEvent, Sight, fetch_live_events
 from tests.database import read_by, write_by
 from tests.integration.test_budget import counting

@@ -12,8 +12,8 @@ import sqlalchemy as sa
 
 from models.database.engine import reading, writing
 from models.database.tables import memberships, users
+from models.operation import RecipientFilterModel, Standing
 from models.paging import Page
-from models.recipients import RecipientFilterModel, Standing
 from operations.adapters.app_users import count_left_out, fetch_users
 from operations.recipients import INSIDE, judge
 from overview.recipients import RecipientPart, fetch_recipient_part

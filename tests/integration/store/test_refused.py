@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client import REGISTRY
 
-from actions.leader import Leader
+from actions.lease import Leader
 from celery_app.tasks import execute
 from models.back_off import LEASE
 from models.database.engine import make_engine, writing

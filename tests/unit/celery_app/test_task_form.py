@@ -7,7 +7,7 @@ from celery.utils.saferepr import saferepr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from celery_app.task_form import show_arguments
+from celery_app.message_form import show_arguments
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),

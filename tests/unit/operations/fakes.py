@@ -21,8 +21,8 @@ from pydantic import JsonValue
 from sqlalchemy import Connection
 
 from models.errors import CanceledError, StepError
+from models.operation import RecipientFilterModel
 from models.operation_state import DeliveryState, Trigger
-from models.recipients import RecipientFilterModel
 from operations.domains import (
     Column,
     Domain,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.recipients import RecipientFilterModel, Standing
+from models.operation import RecipientFilterModel, Standing
 from operations.recipients import (
     INSIDE,
     User,

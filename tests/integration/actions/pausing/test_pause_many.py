@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from actions.explaining.history import fetch_history
 from actions.explaining.why import Verdict, explain
-from actions.leader import Leader
+from actions.lease import Leader
 from actions.lookup import find_action
 from actions.own_actions import MAINTENANCE_UID, ensure_maintenance
 from actions.pausing.pause_and_resume import pause_action, resume_action
@@ -35,7 +35,7 @@ from models.database.tables import (
     small_apps,
 )
 from models.errors import ConflictError, NotFoundError, UsageError
-from models.requests.notes import PauseModel
+from models.requests import PauseModel
 from settings import Settings
 from tests.database import execute, fetch_rows, is_waiting_for_lock, read_by
 from tests.integration.test_budget import counting

@@ -13,7 +13,7 @@ from actions.posting.post import SeenAction
 from models.database.engine import writing
 from models.errors import InvalidDocumentError
 from models.fields.task_rules import ConnectionRules, TaskRules
-from overview.previews.new import PreviewTerms, preview_text
+from overview.previews import PreviewTerms, preview_text
 from tests.database import write_by
 from tests.scheduling import add_app, fetch_action, post
 

@@ -8,14 +8,14 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.lease import Leader
 from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.progress import Backfiller
 from dispatch.backfills.requests import start_backfill
 from models.database.engine import Author, writing
 from models.database.tables import backfill_occurrences, backfills
 from models.occurrence import make_operation_id
-from models.requests.actions import BackfillModel, Which
+from models.requests import BackfillModel, Which
 from tests.database import fetch_rows, read_by
 from tests.scheduling import (
     MONDAY,

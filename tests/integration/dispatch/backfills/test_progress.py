@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import LeadershipLostError
+from actions.lease import LeadershipLostError
 from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.posting.post import delete_action
 from actions.posting.revisions import require_action
@@ -21,7 +21,7 @@ from models.database.engine import writing
 from models.database.tables import operations
 from models.occurrence import make_operation_id
 from models.operation_state import Overlap, Queue
-from models.requests.actions import Which
+from models.requests import Which
 from operations.cancel_and_retry import cancel, reopen
 from tests.database import execute, outlives, read_by, write_by
 from tests.integration.dispatch.backfills.backfilling import (

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from actions.leader import Leader
+from actions.lease import Leader
 from models.database.engine import make_engine, reading, writing
 from models.database.tables import change_head, small_apps
 from models.errors import UnreachableError, UsageError

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.lease import Leader
 from models.errors import NotFoundError
 from models.json_form import write_json
 from overview.installation.status import AppStatus, fetch_app_status, fetch_status

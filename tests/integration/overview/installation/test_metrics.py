@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from models.database.engine import db_now
 from models.database.tables import operations
 from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
-from overview.doctor.finding import LITTLE_SPACE
+from overview.doctor.thresholds import LITTLE_SPACE
 from overview.installation.metrics import BOUNDS, KEPT_S, WorkMetrics
 from settings import Settings, read_settings
 from telemetry import METRICS_OF_WORK

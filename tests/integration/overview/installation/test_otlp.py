@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client import REGISTRY
 
-from actions.leader import Leader
+from actions.lease import Leader
 from overview.installation.metrics import giving_metrics
 from scheduler_server import run
 from settings import Settings, read_settings

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.lease import Leader
 from models.database.engine import read_clock, reading, writing
 from models.database.tables import leaderships
 from models.operation_state import Mark, Overlap, Queue

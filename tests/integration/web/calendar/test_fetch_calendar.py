@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import record_tick
+from actions.lease import record_tick
 from actions.load.forecast import forecast_load
 from actions.load.foresee import Whose
 from models.operation_state import OperationState, Queue

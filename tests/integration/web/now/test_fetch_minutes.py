@@ -8,7 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.lease import Leader
 from tests.database import read_by
 from tests.scheduling import (
     MINUTE,

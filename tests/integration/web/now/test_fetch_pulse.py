@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.lease import Leader
 from models.database.engine import db_now
 from models.database.tables import leases, processes
 from models.errors import NotFoundError

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from actions.leader import Leader
+from actions.lease import Leader
 from models.errors import UnreachableError
 from models.role import Role
 from tests.integration.api.prepared import Prepared

@@ -8,12 +8,12 @@ from uuid import UUID
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from actions.leader import Leader
+from actions.lease import Leader
 from actions.pausing.queues import fetch_queue_pause, pause_queue
 from models.database.engine import Author, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
-from models.requests.notes import PauseModel
+from models.requests import PauseModel
 from models.role import Role
 from operations.fleet.processes import fetch_processes
 from serving.access.manage_keys import create_key

@@ -16,7 +16,7 @@ from actions.explaining.recorded import (
     RecordedOperation,
     Revision,
 )
-from models.recipients import RecipientFilterModel
+from models.operation import RecipientFilterModel
 from tests.unit.actions.explaining import recording
 
 START = datetime(2026, 11, 1, tzinfo=UTC)

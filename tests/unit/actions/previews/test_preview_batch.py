@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actions.previews.preview_batch import preview_batch_line
+from actions.previews.preview import preview_batch_line
 
 ACTION = {
     "name": "weekly",

@@ -10,8 +10,7 @@ from typing import Literal
 import pytest
 
 from models.errors import AwaitedError, StepError
-from models.operation import CallWebhookModel, OperationModel
-from models.recipients import RecipientFilterModel
+from models.operation import CallWebhookModel, OperationModel, RecipientFilterModel
 from models.run_task import RunTaskModel
 from operations.domains import Domain, Fingerprint, Version
 from operations.foreign_tasks import make_task_id

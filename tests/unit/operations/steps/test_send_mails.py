@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from models.errors import CanceledError, StepError
-from models.operation import SendEmailModel
+from models.operation import RecipientFilterModel, SendEmailModel
 from models.operation_state import DeliveryState
-from models.recipients import RecipientFilterModel
 from operations.mail.message import Fate, Letterhead, Sending, Template
 from operations.operation_log import LogLevel
 from operations.recipients import User

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from actions.leader import Holder, Leadership
+from actions.lease import Holder, Leadership
 from operations.fleet.processes import Process, ProcessRole, Seen
 from overview.installation.leaders import Unled, find_unled
 

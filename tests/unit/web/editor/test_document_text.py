@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from web.editor.document_text import replace_members, write_text
+from web.editor.draft import replace_members, write_text
 from web.editor.duration_words import read_duration, tell_duration
 
 

@@ -13,7 +13,7 @@ from actions.posting.edit import Terms
 from models.database.engine import writing
 from models.database.tables import small_apps, users
 from models.errors import InvalidDocumentError, NotFoundError
-from overview.previews.new import FullPreview, PreviewTerms, preview_text
+from overview.previews import FullPreview, PreviewTerms, preview_text
 from tests.database import execute, read_by
 from tests.scheduling import (
     MONDAY,

@@ -12,8 +12,8 @@ from actions.lookup import get_action
 from actions.posting.changes import RunChanges
 from models.database.engine import reading
 from models.door.documents import read_action_object
-from overview.previews import new
-from overview.previews.new import foretell_edit
+from overview import previews
+from overview.previews import foretell_edit
 from tests.scheduling import (
     add_app,
     add_event,
@@ -129,7 +129,7 @@ def test_only_so_many_events_are_looked_at(
     """The comparison then ends at the last of them, and says so."""
     add_event(engine, "ann", seen_at + DAY, name=SEEN)
     uid = post(engine, when=after(7)).uid
-    monkeypatch.setattr(new, "MOST_EVENTS", 3)
+    monkeypatch.setattr(previews, "MOST_EVENTS", 3)
 
     changes = compare(engine, uid, when=after(14))
 

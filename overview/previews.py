@@ -1,4 +1,9 @@
-"""When an action would run that is not stored, and what an edit of one changes."""
+"""
+What would happen, before it does: a new action, an edit, a run.
+
+When an action would run that is not stored, what an edit of one changes in its near
+future, and what a run would do that somebody asked for now.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
 from actions.explaining.history import fetch_rule_events
 from actions.explaining.recorded import EventRule, read_event_rule
-from actions.lookup import fetch_app, find_action, get_action
+from actions.lease import fetch_leader
+from actions.lookup import fetch_app, find_action, get_action, refuse_unknown_user
 from actions.occurrences import make_schedule
 from actions.posting.changes import COMPARED, ForeseenRuns, RunChanges, compare_runs
 from actions.posting.doubts import find_doubts
@@ -21,8 +28,10 @@ from actions.posting.edit import Terms
 from actions.posting.post import Posting, fetch_holidays, post_action
 from actions.posting.references import fetch_references
 from actions.posting.refusals import find_refusals, make_given, name_former
+from actions.posting.revisions import refuse_action
 from actions.previews.preview import Preview, make_preview
 from actions.read_rules import find_zone, read_schedule, runs_when_resumed
+from dispatch.manual_runs import choose_steps, refuse_user
 from models.database.engine import read_clock
 from models.database.journal import rolled_back
 from models.door.documents import read_action_object
@@ -30,13 +39,20 @@ from models.door.json_text import decode_json
 from models.door.places import Places
 from models.errors import NotFoundError, Problem
 from models.json_form import ASIDE, get_members
-from models.operation_state import Queue
+from models.operation import order_steps
+from models.operation_state import Overlap, Queue, StepState
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing
 from models.when import EventModel
 from operations.adapters.app_users import fetch_users
+from operations.list_operations import fetch_live_ids
 from operations.recipients import keeps_triggering_user
-from overview.recipients import ForeseenRecipients, foresee_recipients
+from overview.recipients import (
+    ForeseenRecipients,
+    count_inside,
+    foresee_recipients,
+    read_stored,
+)
 
 #: Events that are looked at for each rule; what they lead to is compared up to the last
 #: of them. Looking up their users takes a tenth of a second.
@@ -380,4 +396,96 @@ def preview_action(
         end=asked.end,
         count=asked.count,
         viewer_zone=asked.viewer_zone,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ForeseenStep:
+    """A step of the run: pending if it would run, else skipped."""
+
+    name: str
+    state: StepState
+
+
+@dataclass(frozen=True, slots=True)
+class RecipientCount:
+    """
+    How many users would get the mails.
+
+    ``on_event``: each only when an event of theirs triggers the action.
+    """
+
+    count: int
+    on_event: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunPreview:
+    """
+    What a run would do; nothing is recorded.
+
+    ``refused_by`` are the operations that keep it from being recorded; ``leads`` is
+    whether a scheduler is there to send it.
+    """
+
+    action_uid: str
+    queue: Queue
+    user: str | None
+    steps: tuple[ForeseenStep, ...]
+    recipients: RecipientCount
+    refused_by: tuple[UUID, ...]
+    leads: bool
+
+    @property
+    def chosen(self) -> list[str]:
+        """The steps that would run, in order."""
+        return [each.name for each in self.steps if each.state is StepState.PENDING]
+
+    @property
+    def skipped(self) -> list[str]:
+        """Those that would not."""
+        return [each.name for each in self.steps if each.state is StepState.SKIPPED]
+
+
+def preview_run(
+    connection: sa.Connection,
+    uid: str,
+    *,
+    user_id: str | None = None,
+    steps: Sequence[str] | None = None,
+    app: str | None = None,
+) -> RunPreview:
+    """
+    Return what a run of an action would do now.
+
+    Args:
+        uid: Of an action that is not deleted.
+        user_id: The user who would trigger it.
+        steps: Of the action, those that would run. None: all.
+        app: Uid of a small app; other apps' actions are unknown. None: of any app.
+
+    Raises:
+        NotFoundError, UsageError, InvalidDocumentError: As ``run_now``; or the document
+            of the action can no longer be read.
+    """
+    row = get_action(connection, uid, app=app)
+    if row.deleted_at is not None:
+        refuse_action(uid)
+    if user_id is not None:
+        refuse_user(row, user_id)
+        refuse_unknown_user(connection, row.app, user_id)
+    action = read_stored(uid, row.document)
+    names = action.operations.step_names
+    chosen = names if steps is None else choose_steps(row.document, steps)
+    is_alone = row.overlap == Overlap.SKIP
+    states = dict.fromkeys(names, StepState.SKIPPED)
+    states |= dict.fromkeys(chosen, StepState.PENDING)
+    # a run without a user is for all
+    on_event, count = user_id is not None, count_inside(connection, row.app, action)
+    return RunPreview(
+        *(uid, Queue(row.queue), user_id),
+        tuple(ForeseenStep(name, states[name]) for name in order_steps(states)),
+        RecipientCount(count, on_event),
+        fetch_live_ids(connection, uid, user_id) if is_alone else (),
+        fetch_leader(connection) is not None,
     )

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import (
+from actions.lease import (
     Leader,
     LeadershipLostError,
     expire_lease,
