@@ -29,12 +29,12 @@ from cli.operations_watch import follow
 from cli.options import (
     ActionArgument,
     AppOption,
-    JsonOption,
     YesOption,
     confirm,
     flag,
     read_note,
     takes,
+    takes_json,
     value,
 )
 from cli.output import describe_pause, err, format_both, format_due, out, style_state
@@ -57,11 +57,11 @@ from overview.operations import fetch_shown_operation
 _SILENT_SHOWN = 10
 
 
+@takes_json
 def list_actions(
     *,
     app: AppOption = None,
     deleted: bool = flag("--deleted", "List deleted actions as well."),
-    json: JsonOption = False,
 ) -> None:
     """
     List scheduled actions.
@@ -71,7 +71,7 @@ def list_actions(
     with read_database() as connection:
         found = fetch_listed_actions(connection, app=app, deleted=deleted)
         now = read_clock(connection)
-    out().table(
+    out().listed(
         found,
         lambda each: {
             "uid": each.uid,
@@ -85,7 +85,6 @@ def list_actions(
         spare=("when", "app", "last", "name"),
         empty="No scheduled actions. Post one with: minutehand actions post FILE"
         " --app APP",
-        json=json,
     )
     _warn_of_silent(found)
 
@@ -140,9 +139,8 @@ _SHOWN = 5
 _REVISIONS_SHOWN = 10
 
 
-def show_action(
-    action: ActionArgument, *, app: AppOption = None, json: JsonOption = False
-) -> None:
+@takes_json
+def show_action(action: ActionArgument, *, app: AppOption = None) -> None:
     """
     Show a scheduled action.
 
@@ -153,8 +151,7 @@ def show_action(
             connection, action, app=app, count=_SHOWN, revisions=_REVISIONS_SHOWN
         )
         now = read_clock(connection)
-    if json:
-        out().json(found)
+    if out().gave_json(found):
         return
     _print_action(found, now)
     _print_revisions(found.revisions, found.zone)
@@ -241,6 +238,7 @@ def _read_asked(
     return {"key": key, **asked, "note": read_note(note)}
 
 
+@takes_json
 @takes("asked", _read_asked)
 def run(
     action: ActionArgument,
@@ -251,7 +249,6 @@ def run(
         "--wait", "Wait until it ends; exit with 0 if it succeeded, else 1."
     ),
     yes: YesOption = False,
-    json: JsonOption = False,
 ) -> None:
     """
     Run a scheduled action now.
@@ -279,10 +276,10 @@ def run(
             f"No scheduler leads, so the run waits to be sent. Start one: {starter}."
         )
     if wait:
-        if not json:
+        if not out().wants_json:
             out().print(str(operation_id))
-        raise typer.Exit(follow(operation_id, json=json))
-    if json:
+        raise typer.Exit(follow(operation_id))
+    if out().wants_json:
         out().json(ask_database(fetch_shown_operation, operation_id))
     else:
         out().print(str(operation_id))

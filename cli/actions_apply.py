@@ -27,13 +27,13 @@ from cli.options import (
     AllOption,
     AppOption,
     DryRunOption,
-    JsonOption,
     OwnerOption,
     YesOption,
     argument,
     confirm_change_of_many,
     flag,
     read_file,
+    takes_json,
 )
 from cli.output import err, format_both, out
 from models.errors import UsageError
@@ -58,6 +58,7 @@ _STYLES = {
 }
 
 
+@takes_json
 def apply(
     folder: Annotated[
         str,
@@ -70,7 +71,6 @@ def apply(
     prune: bool = flag("--prune", "Delete the app's actions that have no file."),
     dry_run: bool = flag("--dry-run", "Show the plan; change nothing."),
     yes: YesOption = False,
-    json: JsonOption = False,
 ) -> None:
     """
     Make the actions of a small app what a folder says.
@@ -85,7 +85,7 @@ def apply(
         pruned = planned.pruned
         _ask(planned, folder)
     applied = _apply(app, documents, pruned, dry_run).judge()
-    out().found(applied, _print, json=json)
+    out().found(applied, _print)
     _warn(applied, folder)
 
 
@@ -207,6 +207,7 @@ def _warn(applied: AppliedFolder, folder: str) -> None:
         err().say(NOTHING_STORED)
 
 
+@takes_json
 def delete(
     actions: Annotated[
         list[str] | None, argument("ACTION...", "Uids of actions, or their names.")
@@ -216,7 +217,6 @@ def delete(
     everything: AllOption = False,
     dry_run: DryRunOption = False,
     yes: YesOption = False,
-    json: JsonOption = False,
 ) -> None:
     """
     Delete scheduled actions; their history is kept.
@@ -236,9 +236,8 @@ def delete(
             for each in found:
                 delete_action(connection, each.uid, app=each.app, by=get_actor())
             found = [fetch_shown_action(connection, each.uid) for each in found]
-    if json:
-        one = actions is not None and len(actions) == 1
-        out().json(found[0] if one else found)
+    one = actions is not None and len(actions) == 1
+    if out().gave_json(found[0] if one else found):
         return
     verb = "Would delete" if dry_run else "Deleted"
     for each in found:

@@ -24,7 +24,7 @@ from actions.posting.post import Posting
 from actions.posting.refusals import make_given, name_former
 from actions.previews.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
-from cli.options import JsonOption, OwnerOption, argument, flag, read_file
+from cli.options import OwnerOption, argument, flag, read_file, takes_json
 from cli.output import err, format_both, out
 from models.door.documents import read_actions
 from models.errors import Problem, UsageError
@@ -39,6 +39,7 @@ _LISTED = 10
 NOTHING_STORED = "Nothing was stored (--dry-run)."
 
 
+@takes_json
 def post(
     file: Annotated[
         str,
@@ -55,7 +56,6 @@ def post(
     dry_run: bool = flag(
         "--dry-run", "Show what would change in the next 30 days; store nothing."
     ),
-    json: JsonOption = False,
 ) -> None:
     """
     Post or replace a scheduled action, or a list of them.
@@ -70,11 +70,11 @@ def post(
         )
     read = read_actions(read_file(file), **read_context(app))
     if isinstance(read, tuple):
-        _post_many(app, read, replace=replace, dry_run=dry_run, json=json)
+        _post_many(app, read, replace=replace, dry_run=dry_run)
     elif dry_run:
-        _show_changes(app, read, replace=replace, json=json)
+        _show_changes(app, read, replace=replace)
     else:
-        _post_one(app, read, replace=replace, json=json)
+        _post_one(app, read, replace=replace)
 
 
 def read_context(app: str) -> dict[str, Any]:
@@ -92,9 +92,7 @@ def make_posting(*, replace: bool = False) -> Posting:
     return Posting(replace, settings.lookback, by=get_actor(), bounds=bounds)
 
 
-def _post_one(
-    app: str, action: ScheduledActionModel, *, replace: bool, json: bool
-) -> None:
+def _post_one(app: str, action: ScheduledActionModel, *, replace: bool) -> None:
     with write_database() as connection:
         how = make_posting(replace=replace)
         outcome = post_with_outcome(connection, app, action, how)
@@ -102,20 +100,13 @@ def _post_one(
         told = name_former(connection, app, make_given(action, kept))
     found = outcome.judge()
     found = dataclasses.replace(found, next=found.next[:_SHOWN])
-    if json:
-        out().json(found)
-    else:
+    if not out().gave_json(found):
         _print(told, found)
     _warn(found.superseded, found.zone, found.warnings)
 
 
 def _post_many(
-    app: str,
-    actions: Sequence[ScheduledActionModel],
-    *,
-    replace: bool,
-    dry_run: bool,
-    json: bool,
+    app: str, actions: Sequence[ScheduledActionModel], *, replace: bool, dry_run: bool
 ) -> None:
     """Post a list; only ``--json`` prints what became of each action."""
     with write_database() as connection:
@@ -123,9 +114,7 @@ def _post_many(
         found = post_all_with_outcomes(connection, app, actions, how, dry_run=dry_run)
     posted = found.judge()
     outcomes = posted.items
-    if json:
-        out().json(outcomes)
-    else:
+    if not out().gave_json(outcomes):
         created = sum(each.created for each in outcomes)
         would = "Would post" if dry_run else "Posted"
         also = "replace" if dry_run else "replaced"
@@ -175,16 +164,12 @@ def _warn(
         err().warn(str(problem))
 
 
-def _show_changes(
-    app: str, action: ScheduledActionModel, *, replace: bool, json: bool
-) -> None:
+def _show_changes(app: str, action: ScheduledActionModel, *, replace: bool) -> None:
     """Compare the schedules before and after a post; nothing is stored."""
     with write_database() as connection:
         foretold = foretell_post(connection, app, action, make_posting(replace=replace))
         told = name_former(connection, app, make_given(action, foretold.old))
-    if json:
-        out().json(foretold)
-    else:
+    if not out().gave_json(foretold):
         out().say(describe(told))
         _print_changes(foretold, foretold.zone)
     _warn(foretold.superseded, foretold.zone, foretold.doubts)

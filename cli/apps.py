@@ -19,11 +19,11 @@ from cli.connection import (
 )
 from cli.options import (
     AppArgument,
-    JsonOption,
     YesOption,
     app_argument,
     confirm,
     shorten,
+    takes_json,
 )
 from cli.output import describe_pause, err, format_both, out
 from dispatch.noticer import send_test_notice
@@ -38,10 +38,11 @@ from overview.apps.small_apps import (
 )
 
 
-def list_apps(*, json: JsonOption = False) -> None:
+@takes_json
+def list_apps() -> None:
     """List the small apps."""
     found = ask_database(fetch_listed_apps)
-    out().table(
+    out().listed(
         found,
         lambda each: {
             "uid": each.uid,
@@ -54,7 +55,6 @@ def list_apps(*, json: JsonOption = False) -> None:
         },
         spare=("zone", "domains", "now"),
         empty="No small apps yet. Create one: minutehand apps apply FILE",
-        json=json,
     )
 
 
@@ -72,15 +72,15 @@ def _describe_activity(app: ListedApp | DetailedApp) -> str | None:
     return "\n".join(told) or None
 
 
-def show_app(uid: AppArgument, *, json: JsonOption = False) -> None:
+@takes_json
+def show_app(uid: AppArgument) -> None:
     """
     Show a small app.
 
     The users of the app are counted, not listed.
     """
     found = ask_database(fetch_detailed_app, uid)
-    if json:
-        out().json(found)
+    if out().gave_json(found):
         return
     told = [] if found.notices is None else found.notices.recipients
     shown = ", ".join(f"{group} ({count:,})" for group, count in found.groups.items())
@@ -138,9 +138,8 @@ def _print_domains(domains: Sequence[ShownDomain]) -> None:
     )
 
 
-def delete_app(
-    uid: AppArgument, *, yes: YesOption = False, json: JsonOption = False
-) -> None:
+@takes_json
+def delete_app(uid: AppArgument, *, yes: YesOption = False) -> None:
     """
     Delete a small app: its actions and API keys end; its history is kept.
 
@@ -152,9 +151,7 @@ def delete_app(
         err().say("Nothing was deleted.")
         raise typer.Exit(1)
     deleted = change_database(delete_small_app, uid, by=get_actor())
-    if json:
-        out().json(deleted)
-    else:
+    if not out().gave_json(deleted):
         out().say(deleted.told)
 
 
@@ -168,12 +165,11 @@ def export_app(uid: AppArgument) -> None:
         out().json(fetch_document(connection, uid))
 
 
+@takes_json
 def send_test(
     app: Annotated[
         str | None, app_argument("Uid of a small app. Left out: the operator.")
     ] = None,
-    *,
-    json: JsonOption = False,
 ) -> None:
     """
     Send a test notice to those who hear of failures.
@@ -185,8 +181,7 @@ def send_test(
     mail, webhook = settings.notice_mail, settings.notice_webhook
     operator = Scope(INSTALLATION, settings.timezone, mail, webhook)
     operation_id = change_database(send_test_notice, app, operator)
-    if json:
-        out().json({"operation": operation_id})
+    if out().gave_json({"operation": operation_id}):
         return
     watch = f"minutehand operations watch {operation_id}"
     err().say(f"A test notice is on its way. Whether it arrives: {watch}")

@@ -10,7 +10,7 @@ from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from actions.small_apps.check_settings import check_settings
 from actions.small_apps.differences import AppDifference, foresee_apply
 from cli.connection import change_database, get_actor, get_settings, use_engine
-from cli.options import JsonOption, argument, flag, read_file
+from cli.options import argument, flag, read_file, takes_json
 from cli.output import err, out
 from models.door.app_documents import read_small_app
 
@@ -18,6 +18,7 @@ from models.door.app_documents import read_small_app
 _FILE = "app.json"
 
 
+@takes_json
 def apply_apps(
     path: Annotated[
         str,
@@ -33,7 +34,6 @@ def apply_apps(
         " more recently.",
     ),
     dry_run: bool = flag("--dry-run", "Change nothing; show what would be changed."),
-    json: JsonOption = False,
 ) -> None:
     """
     Create or update a small app from its document.
@@ -61,9 +61,9 @@ def apply_apps(
     if dry_run:
         with use_engine() as engine:
             difference = foresee_apply(engine, model, terms)
-        out().found(difference, _print_difference, json=json)
+        out().found(difference, _print_difference)
         return
-    out().found(change_database(apply_small_app, model, terms), _print, json=json)
+    out().found(change_database(apply_small_app, model, terms), _print)
 
 
 def _print(applied: Applied) -> None:

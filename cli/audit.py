@@ -9,12 +9,13 @@ import typer
 from actions.explaining.audit import AuditFault
 from actions.read_rules import fetch_named
 from cli.connection import ask_database, get_settings, use_engine
-from cli.options import AppOption, JsonOption, read_period, value
+from cli.options import AppOption, read_period, takes_json, value
 from cli.output import err, format_both, out
 from models.units import format_count
 from overview.actions.auditing import audit_all
 
 
+@takes_json
 def audit(
     *,
     since: str | None = value(
@@ -22,7 +23,6 @@ def audit(
     ),
     until: str | None = value("--until TIME", "Exclusive; default: the last tick."),
     app: AppOption = None,
-    json: JsonOption = False,
 ) -> None:
     """
     Compare the recorded operations with the rules.
@@ -41,9 +41,7 @@ def audit(
             f"Nothing was compared: the last tick was {format_both(found.ticked_at)},"
             " and later occurrences are not decided yet."
         )
-    if json:
-        out().json(found.faults)
-    else:
+    if not out().gave_json(found.faults):
         _print(found.faults)
         period = f"{format_both(found.since)} to {format_both(found.until)}"
         actions = format_count(found.audited, "action", "actions")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
@@ -14,7 +15,6 @@ from cli.options import (
     ActionOption,
     AppOption,
     ChangeTerms,
-    JsonOption,
     argument,
     confirm_change_of_many,
     option,
@@ -22,6 +22,7 @@ from cli.options import (
     read_period,
     shorten,
     takes,
+    takes_json,
     takes_terms,
     value,
 )
@@ -74,6 +75,7 @@ def _read_asked(
     )
 
 
+@takes_json
 @takes("asked", _read_asked)
 @takes_terms
 def backfill(
@@ -95,10 +97,10 @@ def backfill(
         uid, zone = row.uid, find_zone(row)
         plan = plan_backfill(connection, uid, asked, retention=retention)
     if terms.dry_run or not plan.total:
-        _print_plan(plan, zone, json=terms.json)
+        out().found(plan, partial(_print_plan, zone=zone))
         return
     if not terms.yes:
-        _print_plan(plan, zone, json=False)
+        _print_plan(plan, zone)
     what = f"Run {_say_many(plan.total)} of {plan.action_name!r}"
     confirm_change_of_many(what, yes=terms.yes)
     with write_database() as connection:
@@ -108,13 +110,11 @@ def backfill(
         )
         shown = fetch_shown_backfill(connection, backfill_id)
         leader = fetch_leader(connection)
-    _print_started(shown, is_led=leader is not None, json=terms.json)
+    _print_started(shown, is_led=leader is not None)
 
 
-def _print_started(shown: ShownBackfill, *, is_led: bool, json: bool) -> None:
-    if json:
-        out().json(shown)
-    else:
+def _print_started(shown: ShownBackfill, *, is_led: bool) -> None:
+    if not out().gave_json(shown):
         out().say(f"Backfill {shown.id} of {_say_many(shown.total)}.")
         err().say(f"To follow it: minutehand backfills show {shown.id}")
     if not is_led:
@@ -128,10 +128,7 @@ def _say_many(count: int) -> str:
     return format_count(count, "occurrence", "occurrences")
 
 
-def _print_plan(plan: Plan, zone: ZoneInfo, *, json: bool) -> None:
-    if json:
-        out().json(plan)
-        return
+def _print_plan(plan: Plan, zone: ZoneInfo) -> None:
     found = plan.occurrences
     out().table(
         found[:_SHOWN],
@@ -152,12 +149,12 @@ def _print_plan(plan: Plan, zone: ZoneInfo, *, json: bool) -> None:
     out().say(f"{plan.total:,} {of} would run: {period}")
 
 
+@takes_json
 def list_backfills(
     *,
     app: AppOption = None,
     action: ActionOption = None,
     limit: Annotated[int, option("--limit", "The most to list.", min=1)] = 50,
-    json: JsonOption = False,
 ) -> None:
     """List backfills, the latest first."""
     with read_database() as connection:
@@ -166,7 +163,7 @@ def list_backfills(
             connection, Page(limit), app=app, action_uid=uid
         ).entries
         named = fetch_named(connection, {each.action_uid for each in found})
-    out().table(
+    out().listed(
         found,
         lambda each: {
             "id": shorten(each.id),
@@ -179,11 +176,11 @@ def list_backfills(
         },
         empty="There is no backfill.",
         spare=("by", "which"),
-        json=json,
     )
 
 
-def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
+@takes_json
+def show_backfill(backfill: _BackfillArgument) -> None:
     """
     Show a backfill and how far it is.
 
@@ -192,12 +189,11 @@ def show_backfill(backfill: _BackfillArgument, *, json: JsonOption = False) -> N
     with read_database() as connection:
         backfill_id = find_backfill_id(connection, backfill)
         shown = fetch_shown_backfill(connection, backfill_id)
-        limit = max(1, shown.total) if json else _SHOWN
+        limit = max(1, shown.total) if out().wants_json else _SHOWN
         part = fetch_backfilled_occurrences(connection, backfill_id, Page(limit))
         named = fetch_named(connection, [shown.action_uid])
     name, zone = named[shown.action_uid]
-    if json:
-        out().json({**get_members(shown), "occurrences": part.entries})
+    if out().gave_json({**get_members(shown), "occurrences": part.entries}):
         return
     _print_shown(shown, name, zone)
     out().table(
@@ -236,7 +232,8 @@ def _print_shown(shown: ShownBackfill, name: str, zone: ZoneInfo) -> None:
     )
 
 
-def cancel(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
+@takes_json
+def cancel(backfill: _BackfillArgument) -> None:
     """
     Cancel a backfill.
 
@@ -247,8 +244,7 @@ def cancel(backfill: _BackfillArgument, *, json: JsonOption = False) -> None:
         backfill_id = find_backfill_id(connection, backfill)
         count = cancel_backfill(connection, backfill_id)
         shown = fetch_shown_backfill(connection, backfill_id)
-    if json:
-        out().json(shown)
+    if out().gave_json(shown):
         return
     many = format_count(count, "waiting operation", "waiting operations")
     out().say(f"Canceled backfill {backfill_id}, and {many} of it.")

@@ -12,12 +12,12 @@ import typer
 from cli.connection import ask_database, read_database, use_engine
 from cli.options import (
     AppOption,
-    JsonOption,
     LimitOption,
     option,
     read_period,
     shorten,
     takes,
+    takes_json,
     value,
 )
 from cli.output import err, format_both, out
@@ -27,6 +27,7 @@ from models.units import format_count
 from overview.changes import (
     Anchor,
     ChangeFilter,
+    Verified,
     export_changes,
     fetch_action_names,
     fetch_changes,
@@ -52,10 +53,9 @@ def _select(
 _takes_filter = takes("wanted", _select)
 
 
+@takes_json
 @_takes_filter
-def list_changes(
-    wanted: ChangeFilter, *, limit: LimitOption = 50, json: JsonOption = False
-) -> None:
+def list_changes(wanted: ChangeFilter, *, limit: LimitOption = 50) -> None:
     """
     List who changed what.
 
@@ -64,7 +64,7 @@ def list_changes(
     with read_database() as connection:
         found = fetch_changes(connection, wanted, Page(limit)).entries
         names = fetch_action_names(connection, found)
-    out().table(
+    out().listed(
         found,
         lambda each: {
             "number": str(each.number),
@@ -77,7 +77,6 @@ def list_changes(
         },
         empty="No changes.",
         spare=("number", "app"),
-        json=json,
     )
 
 
@@ -101,12 +100,12 @@ def export(wanted: ChangeFilter) -> None:
             out().json(change, indented=False)
 
 
+@takes_json
 def verify(
     *,
     anchor: str | None = value(
         "--anchor CHANGE", "NUMBER:HASH of a change that was written down."
     ),
-    json: JsonOption = False,
 ) -> None:
     """
     Check that nobody altered the record of changes.
@@ -116,10 +115,14 @@ def verify(
     """
     known = None if anchor is None else _read_anchor(anchor)
     found = ask_database(verify_changes, known)
+    out().found(found, _print_chain)
+    if found.broken is not None:
+        raise typer.Exit(1)
+
+
+def _print_chain(found: Verified) -> None:
     broken = found.broken
-    if json:
-        out().json(found)
-    elif broken is None:
+    if broken is None:
         changes = format_count(found.count, "change", "changes")
         out().say(f"The chain is whole: {changes}.")
         if found.count:
@@ -130,8 +133,6 @@ def verify(
             )
     else:
         err().refuse(f"the chain is broken at change {broken.number}: {broken.detail}")
-    if broken is not None:
-        raise typer.Exit(1)
 
 
 def _describe(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:

@@ -8,7 +8,6 @@ from typing import Annotated
 from actions.receive_events import ReceivedEvents, receive_events
 from cli.connection import change_database
 from cli.options import (
-    JsonOption,
     app_option,
     argument,
     flag,
@@ -16,6 +15,7 @@ from cli.options import (
     read_file,
     read_instant,
     takes,
+    takes_json,
     value,
 )
 from cli.output import err, out
@@ -69,6 +69,7 @@ def _read_options(said: dict[str, str]) -> UserEventModel:
     return read_event_object(said)
 
 
+@takes_json
 @takes("sent", _read)
 def send(
     *,
@@ -77,7 +78,6 @@ def send(
     correct: bool = flag(
         "--correct", 'Let a "last seen" replace a later one, which was wrong.'
     ),
-    json: JsonOption = False,
 ) -> None:
     """
     Record events that happened to users.
@@ -85,9 +85,8 @@ def send(
     Give a FILE, or --event and --user. An event that is known already changes nothing.
     """
     received = change_database(receive_events, app, sent, correct=correct)
-    if json:
-        out().json({"received": received.received, "recorded": received.recorded})
-    else:
+    counts = {"received": received.received, "recorded": received.recorded}
+    if not out().gave_json(counts):
         known = received.received - received.recorded
         also = f"; {known:,} changed nothing" if known else ""
         out().say(f"Recorded {received.recorded:,} of {received.received:,}{also}.")

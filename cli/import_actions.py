@@ -40,13 +40,13 @@ from actions.importing.readers.databases import (
 )
 from cli.connection import get_settings
 from cli.options import (
-    JsonOption,
     argument,
     flag,
     naming,
     option,
     read_file,
     takes,
+    takes_json,
     value,
 )
 from cli.output import err, out
@@ -118,6 +118,7 @@ def _as_command(read: Callable[..., Report]) -> Callable[..., None]:
             docstring is the help.
     """
 
+    @takes_json
     @takes("report", takes("defaults", _make_defaults)(read))
     def run(
         report: Report,
@@ -127,18 +128,14 @@ def _as_command(read: Callable[..., Report]) -> Callable[..., None]:
             "Write one file for each action there; else JSON on standard output.",
         ),
         overwrite: bool = flag("--overwrite", "Replace files that are there."),
-        json: JsonOption = False,
     ) -> None:
         written = None
         if folder is not None:
             written = write_files(Path(folder), report.entries, overwrite=overwrite)
-        if json:
-            out().json(report)
-        elif folder is None:
-            out().json(report.documents)
-            _print(report, err())
-        else:
-            _print(report, out())
+        if not out().gave_json(report):
+            if folder is None:
+                out().json(report.documents)
+            _print(report, err() if folder is None else out())
         if written is not None:
             many = format_count(written, "document", "documents")
             err().say(f"Wrote {many} to {folder}.")

@@ -18,12 +18,12 @@ from cli.connection import (
 )
 from cli.options import (
     AppOption,
-    JsonOption,
     LimitOption,
     argument,
     naming,
     option,
     read_options,
+    takes_json,
     value,
 )
 from cli.output import err, format_both, out
@@ -65,6 +65,7 @@ _RoleOption = Annotated[Role | None, option("--role", "What it lets them do. Nee
 _AllOption = Annotated[bool, option("--all", "All small apps, instead of one.")]
 
 
+@takes_json
 def create(
     *,
     role: _RoleOption = None,
@@ -76,7 +77,6 @@ def create(
         f"Its life, such as P30D, or {ENDLESS}.",
         default=str(DEFAULT_LIFETIME),
     ),
-    json: JsonOption = False,
 ) -> None:
     """
     Create an API key, and print it this once.
@@ -90,12 +90,11 @@ def create(
     new = change_database(
         create_key, app=app, role=role, name=asked.name, lifetime=lifetime
     )
-    _print_new(new, json=json)
+    _print_new(new)
 
 
-def list_keys(
-    *, app: AppOption = None, limit: LimitOption = 200, json: JsonOption = False
-) -> None:
+@takes_json
+def list_keys(*, app: AppOption = None, limit: LimitOption = 200) -> None:
     """
     List API keys, also those that have ended.
 
@@ -103,7 +102,7 @@ def list_keys(
     """
     with read_database() as connection:
         found = fetch_keys(connection, app=app, page=Page(limit)).entries
-    out().table(
+    out().listed(
         found,
         lambda each: {
             "id": each.id,
@@ -116,11 +115,11 @@ def list_keys(
         },
         spare=("role", "last used"),
         empty="No keys. Create one: minutehand keys create --all --role admin",
-        json=json,
     )
 
 
-def revoke(key: _IdArgument, *, json: JsonOption = False) -> None:
+@takes_json
+def revoke(key: _IdArgument) -> None:
     """
     Revoke an API key, or an invitation by its id: from now on it is refused.
 
@@ -136,9 +135,9 @@ def revoke(key: _IdArgument, *, json: JsonOption = False) -> None:
             except NotFoundError as of_keys:
                 msg = f"{error}, and {of_keys}, or keys invitations"
                 raise NotFoundError(msg) from None
-    if json:
-        out().json(revoked)
-    elif isinstance(revoked, ShownInvitation):
+    if out().gave_json(revoked):
+        return
+    if isinstance(revoked, ShownInvitation):
         out().say(f"The invitation of {revoked.name} was revoked")
     else:
         out().say(
@@ -147,6 +146,7 @@ def revoke(key: _IdArgument, *, json: JsonOption = False) -> None:
         )
 
 
+@takes_json
 def rotate(
     key: _IdArgument,
     *,
@@ -155,7 +155,6 @@ def rotate(
         "How long the old one goes on.",
         default=str(DEFAULT_OVERLAP),
     ),
-    json: JsonOption = False,
 ) -> None:
     """
     Replace an API key: print its successor, and let it end after a while.
@@ -167,8 +166,8 @@ def rotate(
     with write_database() as connection:
         new = rotate_key(connection, _read_id(key), overlap=both_for)
         old = fetch_key(connection, new.replaces or "")
-    _print_new(new, json=json)
-    if not json:
+    _print_new(new)
+    if not out().wants_json:
         err().say(f"Key {old.id} is taken until {format_both(old.expires_at)}.")
 
 
@@ -226,14 +225,15 @@ def link(
     )
 
 
-def invitations(*, app: AppOption = None, json: JsonOption = False) -> None:
+@takes_json
+def invitations(*, app: AppOption = None) -> None:
     """
     List invitations that have not ended, used or not.
 
     The latest comes first.
     """
     found = ask_database(fetch_invitations, app)
-    out().table(
+    out().listed(
         found,
         lambda each: {
             "id": each.id,
@@ -245,7 +245,6 @@ def invitations(*, app: AppOption = None, json: JsonOption = False) -> None:
         },
         empty="No invitations. Make one:"
         " minutehand keys link --app APP --role viewer --invite NAME",
-        json=json,
     )
 
 
@@ -259,10 +258,9 @@ def _demand(role: Role | None, app: str | None, is_all: bool, example: str) -> R
     return role
 
 
-def _print_new(new: NewKey, *, json: bool) -> None:
+def _print_new(new: NewKey) -> None:
     """Print a new key alone, for scripts; what people should know goes elsewhere."""
-    if json:
-        out().json(new)
+    if out().gave_json(new):
         return
     out().print(new.text, soft_wrap=True)
     ends = format_both(new.expires_at, dash="never")

@@ -9,7 +9,7 @@ from actions.load.counting import NamedAction
 from actions.load.forecast import Load, Outage, Quiet, forecast_load, read_away
 from actions.load.foresee import EVENTS, PAUSED, TIME, UNREADABLE
 from cli.connection import ask_database, get_settings
-from cli.options import AppOption, JsonOption, read_optional_instant, read_period, value
+from cli.options import AppOption, read_optional_instant, read_period, takes_json, value
 from cli.output import format_both, out
 from models.units import format_age, list_counts
 
@@ -25,6 +25,7 @@ _LEFT_OUT = {
 }
 
 
+@takes_json
 def load(
     *,
     app: AppOption = None,
@@ -37,7 +38,6 @@ def load(
         "Show when the database may be away for so long, within a week.",
     ),
     at: str | None = value("--at TIME", "With --quiet: what it costs from then on."),
-    json: JsonOption = False,
 ) -> None:
     """
     Show the load that is coming.
@@ -49,7 +49,7 @@ def load(
     from_then = read_optional_instant("--at", at)
     away = read_away(quiet, from_then, get_settings().lookback)
     found = ask_database(forecast_load, since=since, until=end, app=app, away=away)
-    out().found(found, partial(_print, asks_quiet=away is not None), json=json)
+    out().found(found, partial(_print, asks_quiet=away is not None))
 
 
 def _print(found: Load, *, asks_quiet: bool) -> None:

@@ -15,7 +15,6 @@ from cli.options import (
     AllOption,
     AppOption,
     ChangeTerms,
-    JsonOption,
     LimitOption,
     OptionalOperation,
     argument,
@@ -27,6 +26,7 @@ from cli.options import (
     read_period,
     shorten,
     takes,
+    takes_json,
     takes_terms,
     value,
 )
@@ -94,10 +94,9 @@ def _select_listed(
     return replace(found, state=state)
 
 
+@takes_json
 @takes("wanted", _select_listed)
-def list_mails(
-    wanted: MailFilter, *, limit: LimitOption = 50, json: JsonOption = False
-) -> None:
+def list_mails(wanted: MailFilter, *, limit: LimitOption = 50) -> None:
     """
     List mails with their recipients and states.
 
@@ -108,7 +107,7 @@ def list_mails(
         found = fetch_mails(connection, wanted, Page(limit)).entries
         counts = count_mails(connection, wanted)
         zones = fetch_zones_of(connection, {each.operation_id for each in found})
-    out().table(
+    out().listed(
         found,
         lambda each: {
             "operation": shorten(each.operation_id),
@@ -121,9 +120,8 @@ def list_mails(
         },
         empty="No mails.",
         spare=("what", "app", "step"),
-        json=json,
     )
-    if found and not json:
+    if found and not out().wants_json:
         out().say(f"Total: {list_counts(dict(sorted(counts.items())))}.")
 
 
@@ -133,6 +131,7 @@ def _describe(mail: ListedMail) -> str:
     return "" if mail.resolved_by is None else f"decided by {mail.resolved_by}"
 
 
+@takes_json
 def show_mail(
     operation: Annotated[
         str,
@@ -144,7 +143,6 @@ def show_mail(
     *,
     step: str = value("--step STEP", "The step that sends it.", default="send_email"),
     html: bool = flag("--html", "Print the HTML part, and nothing else."),
-    json: JsonOption = False,
 ) -> None:
     """
     Show a mail as it was handed over to the mail server.
@@ -155,9 +153,9 @@ def show_mail(
         run = read_operation_id(operation)
         found = fetch_mail(connection, run, step, recipient, app=None)
         zone = fetch_zones_of(connection, (run,)).get(run)
-    if json:
-        out().json(found)
-    elif html:
+    if out().gave_json(found):
+        return
+    if html:
         _print_html(found)
     else:
         _print_mail(found, zone)
@@ -198,6 +196,7 @@ def _explain_lack(kept: KeptContent) -> str:
     )
 
 
+@takes_json
 @takes("wanted", _select)
 @takes_terms
 def confirm_arrival(
@@ -213,6 +212,7 @@ def confirm_arrival(
     _resolve(wanted, terms, resend=False)
 
 
+@takes_json
 @takes("wanted", _select)
 @takes_terms
 def resend(
@@ -244,13 +244,13 @@ def _refuse_unnamed(wanted: MailFilter, *, everything: bool) -> None:
 
 
 def _resolve(wanted: MailFilter, terms: ChangeTerms, *, resend: bool) -> None:
-    dry_run, json = terms.dry_run, terms.json
+    dry_run = terms.dry_run
     if dry_run or wanted.operation_id is None:
         foreseen = ask_database(foresee_mails, wanted)
         total = foreseen.matched
         many = f"{wanted.state} {'mail' if total == 1 else 'mails'}"
-        if (dry_run or not total) and json:
-            out().json(replace(foreseen, dry_run=dry_run))
+        told = replace(foreseen, dry_run=dry_run)
+        if (dry_run or not total) and out().gave_json(told):
             return
         if not total:
             out().say(f"No {wanted.state} mails match.")
@@ -265,9 +265,7 @@ def _resolve(wanted: MailFilter, terms: ChangeTerms, *, resend: bool) -> None:
     resolved = resolve_mails(
         get_engine(), wanted, resend=resend, by=Author(get_actor())
     )
-    if json:
-        out().json(resolved)
-    else:
+    if not out().gave_json(resolved):
         verb = "Will be sent again soon:" if resend else "Marked as sent:"
         out().say(f"{verb} {resolved.changed:,} of {resolved.matched:,}.")
         for text in resolved.refused.values():

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from actions.lookup import find_action
 from cli.connection import ask_database, get_settings, use_engine
-from cli.options import AppOption, JsonOption, argument, read_file, value
+from cli.options import AppOption, argument, read_file, takes_json, value
 from cli.output import err, out
 from models.door.documents import read_action
 from models.errors import NotFoundError, UsageError
@@ -30,6 +30,7 @@ from overview.mail_preview import (
 from overview.recipients import ForeseenRecipients, Recipient, read_stored
 
 
+@takes_json
 def preview_mails(
     action: Annotated[
         str,
@@ -47,7 +48,6 @@ def preview_mails(
     folder: Path | None = value(
         "--out DIR", "Write the mails there: .eml, and .html and .pdf beside it."
     ),
-    json: JsonOption = False,
 ) -> None:
     """
     Show who would get which mails of an action, and send nothing.
@@ -61,8 +61,7 @@ def preview_mails(
         previews = MailPreviews.make(engine, settings, renderer)
         found = previews.preview(uid, model, user=user, most=limit)
     files = [] if folder is None else _write(folder, found)
-    if json:
-        out().json({**get_members(found), "files": [str(path) for path in files]})
+    if out().gave_json({**get_members(found), "files": [str(path) for path in files]}):
         return
     _print_recipients(found)
     _print_mails(found)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from cli.connection import get_settings
-from cli.options import JsonOption
+from cli.options import takes_json
 from cli.output import err, out
 from migrations.schema import migrate
 from migrations.schema_revisions import check_schema, get_schema_revision
 from models.database.engine import make_engine
 
 
-def migrate_database(*, json: JsonOption = False) -> None:
+@takes_json
+def migrate_database() -> None:
     """
     Migrate the database to the schema of this version.
 
@@ -22,14 +23,13 @@ def migrate_database(*, json: JsonOption = False) -> None:
     migrate(engine)
     after = get_schema_revision(engine)
     schema = check_schema(engine)
-    if json:
-        out().json({"before": before, "after": after})
-    elif before == after:
-        out().say(f"The database is already at schema {after}.")
-    elif before is None:
-        out().say(f"The database was empty; it is now at schema {after}.")
-    else:
-        out().say(f"The database was at schema {before}; it is now at {after}.")
+    if not out().gave_json({"before": before, "after": after}):
+        if before == after:
+            out().say(f"The database is already at schema {after}.")
+        elif before is None:
+            out().say(f"The database was empty; it is now at schema {after}.")
+        else:
+            out().say(f"The database was at schema {before}; it is now at {after}.")
     if schema.is_newer:
         err().say(
             f"That is newer than this program's own schema ({schema.wanted}), which is"

@@ -14,7 +14,6 @@ from cli.connection import ask_database, read_database
 from cli.options import (
     ActionOption,
     AppOption,
-    JsonOption,
     LimitOption,
     OccurrencesFromOption,
     OccurrencesUntilOption,
@@ -28,6 +27,7 @@ from cli.options import (
     read_period,
     shorten,
     takes,
+    takes_json,
 )
 from cli.output import format_both, make_table, out, style_state
 from dispatch.operation_filters import resolve_filter
@@ -131,10 +131,9 @@ def format_took(took: timedelta | None) -> str:
     return "-" if took is None else f"{took.total_seconds():.1f} s"
 
 
+@takes_json
 @takes_filter
-def list_operations(
-    wanted: OperationFilterModel, *, limit: LimitOption = 50, json: JsonOption = False
-) -> None:
+def list_operations(wanted: OperationFilterModel, *, limit: LimitOption = 50) -> None:
     """
     List operations.
 
@@ -142,9 +141,12 @@ def list_operations(
     """
     with read_database() as connection:
         found = fetch_shown_operations(
-            connection, resolve_filter(connection, wanted), limit=limit, in_full=json
+            connection,
+            resolve_filter(connection, wanted),
+            limit=limit,
+            in_full=out().wants_json,
         )
-    out().table(
+    out().listed(
         found,
         lambda each: {
             "id": shorten(each.id),
@@ -158,18 +160,18 @@ def list_operations(
         },
         empty="No operations.",
         spare=("took", "queue", "app"),
-        json=json,
     )
 
 
-def show_operation(operation: OperationArgument, *, json: JsonOption = False) -> None:
+@takes_json
+def show_operation(operation: OperationArgument) -> None:
     """
     Show an operation.
 
     The id of an operation is also its Celery task id.
     """
     shown = ask_database(fetch_shown_operation, read_operation_id(operation))
-    out().found(shown, print_operation, json=json)
+    out().found(shown, print_operation)
 
 
 def print_operation(shown: ShownOperation) -> None:

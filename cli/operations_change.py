@@ -18,6 +18,7 @@ from cli.options import (
     confirm_change_of_many,
     option,
     read_operation_id,
+    takes_json,
     takes_terms,
 )
 from cli.output import err, out
@@ -58,6 +59,7 @@ _DONE = {
 }
 
 
+@takes_json
 @takes_filter
 @takes_terms
 def cancel_operations(
@@ -77,9 +79,10 @@ def cancel_operations(
     if operation is None:
         _change_many(OperationChange.CANCEL, wanted, terms)
     else:
-        _change_one(OperationChange.CANCEL, operation, json=terms.json)
+        _change_one(OperationChange.CANCEL, operation)
 
 
+@takes_json
 @takes_filter
 @takes_terms
 def retry_operations(
@@ -103,7 +106,7 @@ def retry_operations(
     if operation is None:
         _change_many(OperationChange.RETRY, wanted, terms)
     else:
-        _change_one(OperationChange.RETRY, operation, from_step, json=terms.json)
+        _change_one(OperationChange.RETRY, operation, from_step)
 
 
 def _refuse_unclear(
@@ -178,17 +181,15 @@ def _print_counted(
     changed: ShownBulk | None,
     terms: ChangeTerms,
 ) -> None:
-    if terms.json:
-        out().json(
-            {
-                "matched": counted.total,
-                "by_state": counted.by_state,
-                "by_app": counted.by_app,
-                "changed": 0 if changed is None else changed.done,
-                "refused": {} if changed is None else changed.refused,
-                "dry_run": terms.dry_run,
-            }
-        )
+    told = {
+        "matched": counted.total,
+        "by_state": counted.by_state,
+        "by_app": counted.by_app,
+        "changed": 0 if changed is None else changed.done,
+        "refused": {} if changed is None else changed.refused,
+        "dry_run": terms.dry_run,
+    }
+    if out().gave_json(told):
         return
     if not counted.total:
         fit = ", ".join(sorted(CHANGEABLE[change]))
@@ -203,7 +204,7 @@ def _print_counted(
 
 
 def _change_one(
-    change: OperationChange, operation: str, from_step: str | None = None, *, json: bool
+    change: OperationChange, operation: str, from_step: str | None = None
 ) -> None:
     operation_id = read_operation_id(operation)
     with write_database() as connection:
@@ -212,9 +213,7 @@ def _change_one(
         else:
             retry_or_refuse(connection, operation_id, from_step=from_step)
         shown = fetch_shown_operation(connection, operation_id)
-    if json:
-        out().json(shown)
-    else:
+    if not out().gave_json(shown):
         out().say(f"{_DONE[change]} {shown.id}")
     if shown.is_claimed:
         err().say(_CLAIMED[change])

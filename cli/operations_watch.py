@@ -14,7 +14,7 @@ from rich.text import Text
 
 from cli.connection import ask_database, read_database, use_engine
 from cli.operations import make_steps_table
-from cli.options import JsonOption, OperationArgument, flag, read_operation_id, value
+from cli.options import OperationArgument, flag, read_operation_id, takes_json, value
 from cli.output import err, format_both, out, style_state
 from models.decision import get_action_name
 from models.errors import UsageError
@@ -36,22 +36,22 @@ from overview.operations import ShownOperation, fetch_shown_operation
 _EVERY_S = 0.3
 
 
-def watch(operation: OperationArgument, *, json: JsonOption = False) -> None:
+@takes_json
+def watch(operation: OperationArgument) -> None:
     """
     Follow an operation until it is final.
 
     Exits with 0 if it succeeded, else with 1.
     """
-    raise typer.Exit(follow(read_operation_id(operation), json=json))
+    raise typer.Exit(follow(read_operation_id(operation)))
 
 
-def follow(operation_id: UUID, *, json: bool) -> int:
+def follow(operation_id: UUID) -> int:
     """
     Show an operation on standard error until it is final.
 
     Args:
         operation_id: Of an operation.
-        json: Whether to print the final operation as JSON.
 
     Returns:
         0 if it succeeded, else 1.
@@ -63,8 +63,7 @@ def follow(operation_id: UUID, *, json: bool) -> int:
     shown = shown or _follow_in_lines(operation_id)
     for warning in find_warnings(shown):
         err().warn(warning)
-    if json:
-        out().json(shown)
+    out().gave_json(shown)
     return int(shown.state is not OperationState.SUCCEEDED)
 
 
@@ -133,6 +132,7 @@ def describe(shown: ShownOperation) -> list[str]:
 _STYLES = {LogLevel.INFO: "", LogLevel.WARNING: "yellow", LogLevel.ERROR: "red"}
 
 
+@takes_json
 def log(
     operation: OperationArgument,
     *,
@@ -140,7 +140,6 @@ def log(
     after: int = value(
         "--after", "Only lines with a greater number.", default=0, min=0
     ),
-    json: JsonOption = False,
 ) -> None:
     """
     Show what the steps of an operation said while they ran.
@@ -152,12 +151,12 @@ def log(
     zone = load_zone(_read(operation_id).zone)
     if follow:
         for lines in _follow(operation_id, after):
-            _print(lines, after, zone, json=json, is_array=False)
+            _print(lines, after, zone, is_array=False)
             after = lines[-1].number
         return
     lines = ask_database(fetch_log, operation_id, after=after)
-    _print(lines, after, zone, json=json, is_array=True)
-    if not lines and not json:
+    _print(lines, after, zone, is_array=True)
+    if not lines and not out().wants_json:
         err().say(f"Nothing was said. See: minutehand operations show {operation}")
 
 
@@ -178,14 +177,12 @@ def _follow(operation_id: UUID, after: int) -> Iterator[Sequence[LogLine]]:
 
 
 def _print(
-    lines: Sequence[LogLine], after: int, zone: ZoneInfo, *, json: bool, is_array: bool
+    lines: Sequence[LogLine], after: int, zone: ZoneInfo, *, is_array: bool
 ) -> None:
-    if json and is_array:
-        out().json(lines)
+    if is_array and out().gave_json(lines):
         return
     for line in lines:
-        if json:
-            out().json(line)
+        if out().gave_json(line):
             continue
         if line.number > after + 1:
             many = format_count(line.number - after - 1, "line was", "lines were")
@@ -196,6 +193,7 @@ def _print(
         out().print(Text(told, style=_STYLES[line.level]), soft_wrap=True)
 
 
+@takes_json
 def state(
     operation: OperationArgument,
     *,
@@ -203,7 +201,6 @@ def state(
     timeout: str | None = value(
         "--timeout DURATION", "With --wait: for at most this long, such as PT5M."
     ),
-    json: JsonOption = False,
 ) -> None:
     """
     Print the state of an operation, in one word.
@@ -221,7 +218,5 @@ def state(
         found = ask_database(require_operation_state, operation_id)
     if found is None:
         raise make_unknown(operation_id)
-    if json:
-        out().json(make_reached(operation_id, found))
-    else:
+    if not out().gave_json(make_reached(operation_id, found)):
         out().say(found.value)

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 
 from actions.lookup import Suggestion, suggest_actions, suggest_apps
 from cli.connection import ask_database, peek_at_database
-from cli.output import err
+from cli.output import err, out
 from models.database.engine import read_host_clock
 from models.database.lists import SHOWN_DIGITS
 from models.errors import RuleError, UsageError
@@ -111,7 +111,6 @@ def app_argument(help_text: str) -> Any:
     return argument("APP", help_text, autocompletion=complete_app)
 
 
-JsonOption = Annotated[bool, option("--json", "Print JSON instead of a table.")]
 LimitOption = Annotated[int, option("--limit", "The most to list.", min=1, max=100_000)]
 AppOption = Annotated[str | None, app_option("Uid of a small app.")]
 OwnerOption = Annotated[str, app_option("Small app that the actions belong to.")]
@@ -201,11 +200,34 @@ def takes(
             made = make(**{each.name: given.pop(each.name) for each in own})
             return command(**{name: made}, **given)
 
-        call.__signature__ = Signature(found)  # type: ignore[attr-defined]  # typer asks for it
-        call.__annotations__ = {each.name: each.annotation for each in found}
-        return call
+        return _sign(call, found)
 
     return give
+
+
+def takes_json(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command ``--json``, which ``out()`` obeys while the command runs."""
+    kind = Annotated[bool, option("--json", "Print JSON instead of a table.")]
+    asked = Parameter("json", Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+
+    @wraps(command)
+    def call(*, json: bool = False, **given: Any) -> None:
+        out().wants_json = json
+        try:
+            command(**given)
+        finally:
+            out().wants_json = False
+
+    return _sign(call, [*_read_parameters(command), asked])
+
+
+def _sign(
+    call: Callable[..., _Result], found: Sequence[Parameter]
+) -> Callable[..., _Result]:
+    """Let *call* be one of the parameters *found*, as Typer reads them."""
+    call.__signature__ = Signature(found)  # type: ignore[attr-defined]  # typer asks for it
+    call.__annotations__ = {each.name: each.annotation for each in found}
+    return call
 
 
 def _read_parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
@@ -358,11 +380,10 @@ DryRunOption = Annotated[bool, option("--dry-run", "Only count; change nothing."
 
 @dataclass(frozen=True, slots=True)
 class ChangeTerms:
-    """Whether only to count, whether to ask first, and how to tell what was done."""
+    """Whether only to count, and whether to ask first."""
 
     dry_run: DryRunOption = False
     yes: YesOption = False
-    json: JsonOption = False
 
 
 #: Gives a command, which takes ``terms``, the options that these are made of.

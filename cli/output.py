@@ -56,6 +56,9 @@ STATE_STYLES = {
 class Output(Console):
     """Where answers are shown; terminals obey us alone, whoever wrote what is shown."""
 
+    #: Whether the command that runs was given ``--json``.
+    wants_json = False
+
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
@@ -93,12 +96,28 @@ class Output(Console):
         wanted = self.file.isatty() if indented is None else indented
         self.file.write(f"{write_json(value, indent=2 if wanted else None)}\n")
 
-    def found(self, found: _T, show: Callable[[_T], None], *, json: bool) -> None:
-        """Print what a command found: as JSON, or by *show* for people."""
-        if json:
+    def gave_json(self, found: object) -> bool:
+        """Print *found* as JSON if the command was given ``--json``; say whether."""
+        if self.wants_json:
             self.json(found)
-        else:
+        return self.wants_json
+
+    def found(self, found: _T, show: Callable[[_T], None]) -> None:
+        """Print what a command found: as JSON, or by *show* for people."""
+        if not self.gave_json(found):
             show(found)
+
+    def listed(
+        self,
+        found: Iterable[_T],
+        make_row: Callable[[_T], Mapping[str, str | Text]],
+        *,
+        empty: str = "",
+        spare: Sequence[str] = (),
+    ) -> None:
+        """Print what a command lists: as JSON, or as a table, as ``table`` does."""
+        if not self.gave_json(found):
+            self.table(found, make_row, empty=empty, spare=spare)
 
     def table(
         self,
@@ -108,7 +127,6 @@ class Output(Console):
         empty: str = "",
         spare: Sequence[str] = (),
         apart: bool = False,
-        json: bool = False,
     ) -> None:
         """
         Print a row for each of *found*, or *empty* on standard error if there is none.
@@ -122,11 +140,7 @@ class Output(Console):
                 what was left out is said below the table. If all that is too wide, each
                 row becomes a block of names and values.
             apart: Whether an empty line is printed above the rows.
-            json: Whether *found* is printed as JSON instead.
         """
-        if json:
-            self.json(found)
-            return
         rows = [make_row(each) for each in found]
         if not rows:
             if empty:

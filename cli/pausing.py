@@ -12,9 +12,9 @@ from cli.connection import change_database, get_settings, write_database
 from cli.options import (
     ActionArgument,
     AppOption,
-    JsonOption,
     app_argument,
     option,
+    takes_json,
     takes_pause,
 )
 from cli.output import describe_pause, err, out, say_until
@@ -35,13 +35,10 @@ _MEANING = (
 )
 
 
+@takes_json
 @takes_pause
 def pause_action(
-    action: ActionArgument,
-    *,
-    app: AppOption = None,
-    asked: PauseModel,
-    json: JsonOption = False,
+    action: ActionArgument, *, app: AppOption = None, asked: PauseModel
 ) -> None:
     """
     Pause a scheduled action.
@@ -53,8 +50,7 @@ def pause_action(
         uid = find_action(connection, action, app=app).uid
         changed = pause_and_resume.pause_action(connection, uid, asked)
         shown = fetch_shown_action(connection, uid)
-    if json:
-        out().json(shown)
+    if out().gave_json(shown):
         return
     out().say(f"Paused {shown.name} (uid {uid}){say_until(shown.pause, shown.zone)}.")
     if changed:
@@ -63,9 +59,8 @@ def pause_action(
         err().say("It was already paused.")
 
 
-def resume_action(
-    action: ActionArgument, *, app: AppOption = None, json: JsonOption = False
-) -> None:
+@takes_json
+def resume_action(action: ActionArgument, *, app: AppOption = None) -> None:
     """
     Resume a scheduled action.
 
@@ -76,8 +71,7 @@ def resume_action(
         bounds = get_settings().app_bounds
         changed = pause_and_resume.resume_action(connection, uid, bounds=bounds)
         shown = fetch_shown_action(connection, uid)
-    if json:
-        out().json(shown)
+    if out().gave_json(shown):
         return
     if shown.pause is not None:
         whose = "its app" if shown.pause.scope == APP else "the installation"
@@ -93,13 +87,10 @@ def resume_action(
         )
 
 
+@takes_json
 @takes_pause
 def pause_apps(
-    app: _OptionalApp = None,
-    *,
-    everything: _AllOption = False,
-    asked: PauseModel,
-    json: JsonOption = False,
+    app: _OptionalApp = None, *, everything: _AllOption = False, asked: PauseModel
 ) -> None:
     """
     Pause a small app, or all small apps.
@@ -110,8 +101,7 @@ def pause_apps(
     """
     _refuse_neither(app, everything=everything)
     paused = change_database(pause_target, app, asked)
-    if json:
-        out().json(paused)
+    if out().gave_json(paused):
         return
     what = "all small apps" if app is None else f"small app {app}"
     out().say(f"Paused {what}{say_until(paused.pause)}: {_count(paused.actions)}.")
@@ -119,12 +109,8 @@ def pause_apps(
     err().say(f"{_MEANING} To undo: minutehand {command}")
 
 
-def resume_apps(
-    app: _OptionalApp = None,
-    *,
-    everything: _AllOption = False,
-    json: JsonOption = False,
-) -> None:
+@takes_json
+def resume_apps(app: _OptionalApp = None, *, everything: _AllOption = False) -> None:
     """
     Resume a small app, or all small apps.
 
@@ -133,8 +119,7 @@ def resume_apps(
     """
     _refuse_neither(app, everything=everything)
     resumed = change_database(resume_target, app)
-    if json:
-        out().json(resumed)
+    if out().gave_json(resumed):
         return
     what = "all small apps" if app is None else f"small app {app}"
     if app is not None and resumed.whole is not None:

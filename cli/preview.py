@@ -13,13 +13,13 @@ from actions.previews.preview import Preview, preview_batch_line
 from cli.connection import ask_database, get_settings
 from cli.options import (
     AppOption,
-    JsonOption,
     argument,
     naming,
     option,
     read_file,
     read_period,
     takes,
+    takes_json,
     value,
 )
 from cli.output import err, format_in_utc, format_local, out
@@ -73,6 +73,7 @@ def _read_terms(
     return PreviewTerms(zone, start=start, end=end, count=most)
 
 
+@takes_json
 @takes("asked", _read_terms)
 def preview(
     file: Annotated[
@@ -83,7 +84,6 @@ def preview(
     timezone: str | None = value("--timezone ZONE", "Show times in this zone as well."),
     app: AppOption = None,
     batch: _BatchOption = None,
-    json: JsonOption = False,
 ) -> None:
     """
     Show when an action would run.
@@ -102,9 +102,7 @@ def preview(
     if app is None:
         _refuse_holidays(action)
     found = preview_action(action, calendar, asked, now=read_host_clock())
-    if json:
-        out().json(found)
-    else:
+    if not out().gave_json(found):
         _print(action, found, viewer=timezone)
         if asked.end is not None and len(found.occurrences) == asked.count:
             out().say(f"Only the first {asked.count:,} are shown: see --count.")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from actions.pausing.queues import pause_queue, resume_queue
 from cli.connection import ask_database, change_database, get_settings
-from cli.options import JsonOption, argument, option, takes_pause
+from cli.options import argument, option, takes_json, takes_pause
 from cli.output import describe_pause, err, out, say_until
 from models.fields.zone import load_zone
 from models.operation_state import Queue
@@ -21,7 +21,8 @@ _QueueArgument = Annotated[Queue, argument("QUEUE", "quick, heavy or celery.")]
 _SHOWN = 200
 
 
-def list_queues(*, json: JsonOption = False) -> None:
+@takes_json
+def list_queues() -> None:
     """
     List the queues: what waits, how fast it is taken, and what is paused.
 
@@ -29,7 +30,7 @@ def list_queues(*, json: JsonOption = False) -> None:
     nothing came in.
     """
     found = ask_database(fetch_queues)
-    out().table(
+    out().listed(
         found,
         lambda each: {
             "queue": each.queue,
@@ -40,7 +41,6 @@ def list_queues(*, json: JsonOption = False) -> None:
             "workers": f"{each.workers} ({each.slots} at a time)",
             "paused": "-" if each.pause is None else describe_pause(each.pause),
         },
-        json=json,
     )
 
 
@@ -50,10 +50,9 @@ def _show_end(shown: ShownQueue) -> str:
     return "no end" if shown.empty_in_s is None else format_seconds(shown.empty_in_s)
 
 
+@takes_json
 @takes_pause
-def pause(
-    queue: _QueueArgument, *, asked: PauseModel, json: JsonOption = False
-) -> None:
+def pause(queue: _QueueArgument, *, asked: PauseModel) -> None:
     """
     Pause a queue: nothing more of it is sent or claimed.
 
@@ -62,8 +61,7 @@ def pause(
     waits.
     """
     paused = change_database(pause_queue, queue, asked)
-    if json:
-        out().json(paused)
+    if out().gave_json(paused):
         return
     ends = say_until(paused.pause)
     out().say(f"Paused queue {queue.value}{ends}: {_count(paused.waiting)}.")
@@ -73,23 +71,22 @@ def pause(
     )
 
 
-def resume(queue: _QueueArgument, *, json: JsonOption = False) -> None:
+@takes_json
+def resume(queue: _QueueArgument) -> None:
     """
     Resume a queue: what waits is sent, the oldest first.
 
     It takes effect within a second, if a scheduler leads.
     """
     resumed = change_database(resume_queue, queue)
-    if json:
-        out().json(resumed)
+    if out().gave_json(resumed):
         return
     out().say(f"Resumed queue {queue.value}: {_count(resumed.waiting)}.")
 
 
+@takes_json
 def show_aside(
-    *,
-    empty: Annotated[bool, option("--empty", "Delete them all instead.")] = False,
-    json: JsonOption = False,
+    *, empty: Annotated[bool, option("--empty", "Delete them all instead.")] = False
 ) -> None:
     """
     Show, or delete, messages that no worker could read.
@@ -102,14 +99,11 @@ def show_aside(
     with open_aside(get_settings()) as aside:
         if empty:
             count = aside.empty()
-            if json:
-                out().json({"deleted": count})
-            else:
+            if not out().gave_json({"deleted": count}):
                 out().say(f"Deleted {count:,}.")
             return
         found = aside.look()
-    if json:
-        out().json([each.as_json() for each in found])
+    if out().gave_json([each.as_json() for each in found]):
         return
     out().table(
         found,

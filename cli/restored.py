@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from cli.connection import get_actor, get_settings
-from cli.options import JsonOption, flag, option, read_instant
+from cli.options import flag, option, read_instant, takes_json
 from cli.output import err, format_both, out
 from dispatch.after_restore import DEADLINE, Restored, refuse_leader, settle_restored
 from migrations.schema_revisions import check_schema
@@ -13,11 +13,11 @@ from models.database.engine import make_engine
 from models.units import format_count, list_counts
 
 
+@takes_json
 def restored(
     *,
     as_of: Annotated[str, option("--as-of TIME", "When the backup was made.")],
     dry_run: bool = flag("--dry-run", "Only show what would change; change nothing."),
-    json: JsonOption = False,
 ) -> None:
     """
     Make sure that nothing runs twice after a backup was restored.
@@ -42,9 +42,7 @@ def restored(
         dry_run=dry_run,
     )
     patient.dispose()
-    if json:
-        out().json(report)
-    else:
+    if not out().gave_json(report):
         _print(report)
 
 

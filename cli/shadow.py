@@ -23,7 +23,7 @@ from actions.occurrences import parse_timing
 from actions.read_actions import fetch_actions, get_action_state
 from actions.read_rules import find_problem
 from cli.connection import get_settings, read_database
-from cli.options import JsonOption, app_option, argument, naming, read_file, value
+from cli.options import app_option, argument, naming, read_file, takes_json, value
 from cli.output import format_both, out
 from models.database.engine import read_clock
 from models.fields.duration import read_elapsed
@@ -41,6 +41,7 @@ _WORDS = {
 }
 
 
+@takes_json
 def shadow(
     file: Annotated[
         str,
@@ -57,7 +58,6 @@ def shadow(
     gap: str = value(
         "--gap DURATION", "How long it takes to take an entry over.", default="PT10M"
     ),
-    json: JsonOption = False,
 ) -> None:
     """
     Compare what celery beat sent with what imported actions would have decided.
@@ -78,9 +78,7 @@ def shadow(
             late=read_elapsed("--late", late),
             gap=read_elapsed("--gap", gap),
         )
-    if json:
-        out().json({"since": log.since, "until": log.until, "entries": found})
-    else:
+    if not out().gave_json({"since": log.since, "until": log.until, "entries": found}):
         _print(log, found, {e.uid: e.schedule.rules[0].zone for e in actions})
     if any(each.differences for each in found):
         raise typer.Exit(1)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from actions.read_rules import NextDue
 from cli.connection import ask_database, get_engine, get_settings
-from cli.options import JsonOption, flag
+from cli.options import flag, takes_json
 from cli.output import describe_pause, format_both, format_due, out, style_state
 from models.errors import UsageError
 from models.units import format_age, format_bytes, format_count, format_seconds
@@ -33,7 +33,8 @@ _APPS = 20
 _PAUSES = 5
 
 
-def status(*, json: JsonOption = False) -> None:
+@takes_json
+def status() -> None:
     """
     Show who leads and what is waiting.
 
@@ -42,8 +43,7 @@ def status(*, json: JsonOption = False) -> None:
     as doctor tells it, as far as the database knows of it.
     """
     found = ask_database(fetch_status, get_settings())
-    if json:
-        out().json(found)
+    if out().gave_json(found):
         return
     _print_leader(found)
     _print_wrong(found)
@@ -213,13 +213,13 @@ def _format_next(due: NextDue) -> str:
 STYLES = {Health.GOOD: "green", Health.DOUBTFUL: "yellow", Health.BAD: "bold red"}
 
 
+@takes_json
 def doctor(
     *,
     tzdata: bool = flag(
         "--tzdata", "Check only what a new time zone database would move."
     ),
     scheduler: bool = flag("--scheduler", "Check only the scheduler of this host."),
-    json: JsonOption = False,
 ) -> None:
     """
     Check the installation for problems.
@@ -229,7 +229,7 @@ def doctor(
     disk, or a schema of another version.
     """
     findings = list(_find(tzdata=tzdata, scheduler=scheduler))
-    out().found(findings, print_findings, json=json)
+    out().found(findings, print_findings)
     if find_worst(findings) is Health.BAD:
         raise typer.Exit(1)
 

@@ -16,7 +16,7 @@ from actions.previews.sentences import describe
 from actions.read_rules import fetch_named
 from actions.tick import TickReport, run_tick
 from cli.connection import ask_database, get_engine, get_settings, read_database
-from cli.options import JsonOption, flag, read_optional_instant, shorten, value
+from cli.options import flag, read_optional_instant, shorten, takes_json, value
 from cli.output import err, format_both, out, style_state
 from dispatch.backfills.progress import Backfiller
 from dispatch.due_pauses import end_due_pauses
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
 _ASK_EVERY_S = 1.0
 
 
+@takes_json
 def tick(
     *,
     at: str | None = value("--at TIME", "Tick as if this were the present instant."),
     dry_run: bool = flag("--dry-run", "Only show what is due; change nothing."),
     no_wait: bool = flag("--no-wait", "Exit with code 5 if another scheduler leads."),
-    json: JsonOption = False,
 ) -> None:
     """
     Take the lease, tick once and exit.
@@ -56,7 +56,7 @@ def tick(
     """
     instant = read_optional_instant("--at", at)
     if dry_run:
-        _show(instant, json=json)
+        _show(instant)
         return
     settings = get_settings()
     embedded = settings.is_embedded
@@ -81,7 +81,7 @@ def tick(
         sent += do_all(scheduler.dispatcher.send_waiting)
     finally:
         scheduler.stop()
-    _print(report, rescued=rescued, sent=sent, json=json)
+    _print(report, rescued=rescued, sent=sent)
     if embedded:
         _report_waiting()
     else:
@@ -97,18 +97,16 @@ def _watch(scheduler: Scheduler) -> None:
     do_all(Backfiller(*leading).look)
 
 
-def _print(report: TickReport, *, rescued: int, sent: int, json: bool) -> None:
-    if json:
-        out().json(
-            {
-                "at": report.now,
-                "due": report.due,
-                "recorded": report.recorded,
-                "rescued": rescued,
-                "sent": sent,
-                "quarantined": [action.uid for action, _ in report.quarantined],
-            }
-        )
+def _print(report: TickReport, *, rescued: int, sent: int) -> None:
+    told = {
+        "at": report.now,
+        "due": report.due,
+        "recorded": report.recorded,
+        "rescued": rescued,
+        "sent": sent,
+        "quarantined": [action.uid for action, _ in report.quarantined],
+    }
+    if out().gave_json(told):
         return
     actions = format_count(report.due, "action", "actions")
     operations = format_count(report.recorded, "operation", "operations")
@@ -188,7 +186,7 @@ def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
     )
 
 
-def _show(instant: datetime | None, *, json: bool) -> None:
+def _show(instant: datetime | None) -> None:
     """Decide what is due, and show it instead of recording it."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     check_schema(get_engine())
@@ -208,8 +206,7 @@ def _show(instant: datetime | None, *, json: bool) -> None:
         verb = "post" if foreseen.maintenance.created else "replace"
         in_words = describe(foreseen.maintenance.action)
         err().say(f"Would {verb} {MAINTENANCE_UID}: {in_words}")
-    if json:
-        out().json(foreseen.as_json())
+    if out().gave_json(foreseen.as_json()):
         return
     with read_database() as connection:
         uids = {each.action_uid for each in foreseen.operations}

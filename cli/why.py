@@ -9,7 +9,7 @@ from typing import TypeVar
 from actions.explaining.why import WhyAnswer
 from actions.lookup import find_action
 from cli.connection import read_database
-from cli.options import ActionArgument, AppOption, JsonOption, naming, value
+from cli.options import ActionArgument, AppOption, naming, takes_json, value
 from cli.output import format_both, out
 from models.units import format_seconds
 from overview.why.instant import explain_asked
@@ -17,6 +17,7 @@ from overview.why.instant import explain_asked
 T = TypeVar("T")
 
 
+@takes_json
 def why(
     action: ActionArgument,
     *,
@@ -26,7 +27,6 @@ def why(
         " 07:00', 2026-11-23T07:00. Left out: the last run, and the next.",
     ),
     app: AppOption = None,
-    json: JsonOption = False,
 ) -> None:
     """
     Explain why an action ran, or did not run.
@@ -37,8 +37,7 @@ def why(
         uid = find_action(connection, action, app=app).uid
         with naming("--at"):
             answers = explain_asked(connection, uid, at)
-    if json:
-        out().json(answers)
+    if out().gave_json(answers):
         return
     for answer in answers:
         out().fields(
