@@ -56,14 +56,7 @@ CLOCKS = {
 }
 ENVIRONMENT = {"os.environ", "os.getenv", "os.environb", "os.putenv"}
 VAGUE_NAMES = {
-    "utils",
-    "helpers",
-    "common",
-    "misc",
-    "base",
-    "util",
-    "helper",
-    "manager",
+    *("base", "common", "helper", "helpers", "manager", "misc", "util", "utils")
 }
 
 #: One bad action must not stop the tick; an operation must reach a final state; no
@@ -103,22 +96,24 @@ def parse(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+@cache
+def walk(path: Path) -> list[ast.AST]:
+    """Return all that is in a file."""
+    return [*ast.walk(parse(path))]
+
+
 def find_dotted(path: Path) -> Iterator[tuple[int, str]]:
     """Find every ``a.b`` of a file, with its line."""
-    for node in ast.walk(parse(path)):
+    for node in walk(path):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             yield node.lineno, f"{node.value.id}.{node.attr}"
 
 
-def is_pure(path: Path) -> bool:
-    """Tell whether *path* belongs to the pure core."""
-    return name_of(path).startswith(PURE)
-
-
+@cache
 def find_imports(path: Path) -> set[str]:
     """Return the top-level names that a file imports."""
     found: set[str] = set()
-    for node in ast.walk(parse(path)):
+    for node in walk(path):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -158,7 +153,7 @@ def test_pure_core_has_no_clock() -> None:
     found = [
         f"{name_of(path)}:{line}: {dotted}"
         for path in SOURCES
-        if is_pure(path)
+        if name_of(path).startswith(PURE)
         for line, dotted in find_dotted(path)
         if dotted in CLOCKS
     ]
@@ -220,7 +215,7 @@ def find_sql(path: Path) -> Iterator[str]:
     """Find what a file does with the database but hand it on; types do not count."""
     annotations = {
         id(part)
-        for node in ast.walk(parse(path))
+        for node in walk(path)
         for annotation in (
             getattr(node, "annotation", None),
             getattr(node, "returns", None),
@@ -228,7 +223,7 @@ def find_sql(path: Path) -> Iterator[str]:
         if annotation is not None
         for part in ast.walk(annotation)
     }
-    for node in ast.walk(parse(path)):
+    for node in walk(path):
         if id(node) in annotations:
             continue
         if isinstance(node, ast.ImportFrom):
@@ -248,24 +243,24 @@ def find_sql(path: Path) -> Iterator[str]:
                 yield f"{of}.{node.attr}"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [path for face in FACES for path in sorted((ROOT / face).rglob("*.py"))],
-    ids=name_of,
-)
-def test_faces_only_format(path: Path) -> None:
+def test_faces_only_format() -> None:
     """
     What they show is asked of a function below, so that every face can ask the same.
 
     Transactions are those of the modules that hand connections on. Who may come in is
     known to the faces alone, and what one page draws to that page.
     """
-    if name_of(path) in HAND_CONNECTIONS_ON:
-        return
-    if name_of(path).startswith("serving/access/") or path.name.startswith("fetch_"):
-        return
+    found = [
+        f"{name_of(path)}: {sql}"
+        for path in SOURCES
+        if path.relative_to(ROOT).parts[0] in FACES
+        and name_of(path) not in HAND_CONNECTIONS_ON
+        and not name_of(path).startswith("serving/access/")
+        and not path.name.startswith("fetch_")
+        for sql in find_sql(path)
+    ]
 
-    assert list(find_sql(path)) == []
+    assert found == []
 
 
 def test_all_errors_are_caught_in_few_places_only() -> None:
@@ -273,7 +268,7 @@ def test_all_errors_are_caught_in_few_places_only() -> None:
     catchers = {
         name_of(path)
         for path in SOURCES
-        for node in ast.walk(parse(path))
+        for node in walk(path)
         if isinstance(node, ast.ExceptHandler)
         and (node.type is None or "Exception" in ast.unparse(node.type).split("."))
         and ast.unparse(node.type or ast.Constant("")) in {"Exception", "''"}
@@ -316,7 +311,7 @@ def test_modules_and_functions_can_be_taken_in() -> None:
         f"{name_of(path)}:{node.lineno}: {node.name}, {lines} lines"
         for path in SOURCES
         if "versions" not in path.parts
-        for node in ast.walk(parse(path))
+        for node in walk(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := count_lines(node)) > LONGEST_FUNCTION
     ]
@@ -407,24 +402,20 @@ def test_locks_have_hashes_and_no_addresses(lock: Path) -> None:
     assert [entry for entry in entries if "--hash=sha256:" not in entry] == []
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *(path for path in SOURCES if "versions" not in path.parts),
-        *(ROOT / name for name in ("pyproject.toml", "CONTRIBUTING.md", "README.md")),
-        *sorted((ROOT / "docs").glob("*.md")),
-    ],
-    ids=name_of,
-)
-def test_files_that_are_named_exist(path: Path) -> None:
+def test_files_that_are_named_exist() -> None:
     """
     A file that was moved is not looked for where it was: by its path, or its name.
     """
     known = {each.name for each in [*SOURCES, *TESTS, *EXAMPLES]}
-    named = re.findall(r"(?<![\w./-])(?:[\w-]+/)*\w+\.py\b", path.read_text())
+    texts = (
+        *(path for path in SOURCES if "versions" not in path.parts),
+        *(ROOT / name for name in ("pyproject.toml", "CONTRIBUTING.md", "README.md")),
+        *(ROOT / "docs").glob("*.md"),
+    )
     missing = [
-        name
-        for name in named
+        f"{name_of(path)} names {name}"
+        for path in texts
+        for name in re.findall(r"(?<![\w./-])(?:[\w-]+/)*\w+\.py\b", path.read_text())
         if not ((ROOT / name).exists() if "/" in name else name in known)
     ]
 
