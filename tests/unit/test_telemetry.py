@@ -8,7 +8,7 @@ import io
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
@@ -16,8 +16,8 @@ from uuid import UUID
 import pytest
 import structlog
 
-from models.operation_state import FINAL_STATES, Queue
 from telemetry import METRICS, Event, LogFormat, Repeats, configure_logging
+from tests.scheduling import Clock
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "telemetry.md"
@@ -134,17 +134,6 @@ def test_metrics_are_called_what_prometheus_calls_them() -> None:
     assert exposed == {name: {name.removesuffix("_total")} for name in METRICS}
 
 
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [("messages_sent", Queue), ("operations_finished", FINAL_STATES)],
-)
-def test_every_series_is_there_from_the_start(name: str, values: Iterable[str]) -> None:
-    """So that an alert sees the first of its kind."""
-    (family,) = METRICS[f"minutehand_{name}_total"].collect()
-
-    assert {*values} == {v for each in family.samples for v in each.labels.values()}
-
-
 def test_logs_are_one_json_object_a_line_off_terminals(stream: io.StringIO) -> None:
     """A log collector can read them, tracebacks and lines of libraries included."""
     structlog.get_logger().info(Event.TICK_DONE, due=3)
@@ -236,16 +225,6 @@ def test_full_disk_under_the_log_ends_nothing() -> None:
     structlog.get_logger().info(Event.TICK_DONE)
 
     assert 1 == stream.refused
-
-
-class Clock:
-    """Seconds that stand still until told."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        """Return them."""
-        return self.now
 
 
 def test_line_that_comes_each_second_is_told_once_a_minute() -> None:

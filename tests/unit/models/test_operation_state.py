@@ -72,7 +72,6 @@ def test_every_reason_is_explained():
 def test_every_state_is_live_or_final():
     """Live states lead somewhere; a final one only back to the start, by a retry."""
     assert set(OperationState) == LIVE_STATES | FINAL_STATES
-    assert set(TRANSITIONS) == {None, *OperationState}
     for state in LIVE_STATES:
         assert OperationState.CANCELED in TRANSITIONS[state]
     for state in FINAL_STATES:

@@ -136,17 +136,6 @@ def test_order_and_repetition_of_rules_do_not_matter():
     assert timing_text(forward) == timing_text(backward)
 
 
-def test_text_is_read_back():
-    """The stored text is the same timing again."""
-    timing = read_timing(
-        when=[{"every": "PT1H"}, {"due_date": "2026-12-01T09:00:00"}],
-        starts_at="2026-12-01T00:00:00Z",
-        except_=[{"calendar": "fr"}],
-    )
-
-    assert timing == TimingModel.model_validate_json(timing_text(timing))
-
-
 def test_adjacent_and_overlapping_days_are_merged():
     """Ranges that touch are one range."""
     days = [date(2026, 12, day) for day in range(1, 10)]

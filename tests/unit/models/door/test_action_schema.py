@@ -76,9 +76,16 @@ def find_actions() -> list[Any]:
 
 @pytest.mark.parametrize("example", find_actions())
 def test_examples_are_accepted(example: Any):
-    """All that are printed as templates, and all that the pages show; and as stored."""
+    """
+    All that are printed as templates, and all that the pages show; and as stored, which
+    reads back as the same action.
+    """
+    action = read_action_object(example)
+    stored = action_document(action)
+
     VALIDATOR.validate(example)
-    VALIDATOR.validate(action_document(read_action_object(example)))
+    VALIDATOR.validate(stored)
+    assert action == read_action_object(stored)
 
 
 @pytest.mark.parametrize(

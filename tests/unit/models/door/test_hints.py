@@ -56,14 +56,20 @@ def find_offers(problem: Problem) -> Iterator[Any]:
         yield problem.instead
 
 
+def find_place(document: Any, pointer: str) -> tuple[Any, Any]:
+    """Return what holds the value at *pointer*, and under which key."""
+    *parts, last = pointer.split("/")[1:]
+    place = document
+    for part in parts:
+        place = place[int(part) if isinstance(place, list) else part]
+    return place, int(last) if isinstance(place, list) else last
+
+
 def put(document: Any, pointer: str, value: Any) -> Any:
     """Return *document* with another value at *pointer*."""
     changed = copy.deepcopy(document)
-    *parts, last = pointer.split("/")[1:]
-    place = changed
-    for part in parts:
-        place = place[int(part) if isinstance(place, list) else part]
-    place[int(last) if isinstance(place, list) else last] = value
+    place, key = find_place(changed, pointer)
+    place[key] = value
     return changed
 
 
@@ -80,13 +86,10 @@ def follow(document: Any, problem: Problem) -> Iterator[tuple[str, Any]]:
     if bound is not None and "working_day" in pointer:
         yield pointer, put(document, pointer, int(bound[1]))
     if problem.instead is not None and problem.about_key:
-        *parts, last = pointer.split("/")[1:]
         changed = copy.deepcopy(document)
-        place = changed
-        for part in parts:
-            place = place[int(part) if isinstance(place, list) else part]
-        place[problem.instead] = place.pop(last)
-        yield "/".join(["", *parts, problem.instead]), changed
+        place, key = find_place(changed, pointer)
+        place[problem.instead] = place.pop(key)
+        yield f"{pointer.rpartition('/')[0]}/{problem.instead}", changed
 
 
 @pytest.mark.parametrize("bad", ROWS, ids=range(len(ROWS)))

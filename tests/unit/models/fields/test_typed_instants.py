@@ -67,29 +67,17 @@ def test_hints_are_not_refused_themselves(text: str):
             parse_typed_instant(example, now=NOW)
 
 
-def test_near_words_are_suggested():
-    """A typo in a word is told with the word."""
-    with pytest.raises(RuleError, match="Did you mean yesterday"):
-        parse_typed_instant("yesteday", now=NOW)
-
-
-@pytest.mark.usefixtures("in_paris")
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
-        ("1h", "Write -1h for the past, or +1h."),
-        ("30m", "Write -30m for the past, or +30m."),
+        ("yesteday", "Did you mean yesterday"),
+        ("1h", r"Write -1h for the past, or \+1h\."),
     ],
 )
 def test_what_was_meant_is_offered(text: str, hint: str):
-    """A distance without a sign."""
-    with pytest.raises(RuleError) as refused:
+    """Of a typo in a word, and of a distance without a sign."""
+    with pytest.raises(RuleError, match=hint):
         parse_typed_instant(text, now=NOW)
-
-    assert hint == refused.value.hint
-    for word in hint.removesuffix(".").replace(",", "").split():
-        if word[0] in "+-":
-            parse_typed_instant(word, now=NOW)
 
 
 @pytest.mark.parametrize(
