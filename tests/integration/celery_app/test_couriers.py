@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import socket
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
@@ -25,6 +23,7 @@ from operations.foreign_tasks import ForeignTask
 from operations.sending.order import Message
 from operations.sending.tasks import Ready
 from settings import read_settings
+from tests.integration.celery_app.test_operations import deaf_broker
 from tests.servers import find_free_port, wait_until
 
 INSTALLATION = str(uuid4())
@@ -73,12 +72,6 @@ def fetch(url: str, queue: str = "reports") -> list[dict[str, Any]]:
         each["body"] = json.loads(b64decode(each["body"]))
         del each["properties"]["delivery_tag"]
     return messages
-
-
-@contextmanager
-def hanging() -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
-        yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
 
 
 KINDS: Sequence[dict[str, Any]] = (
@@ -153,7 +146,7 @@ def test_broker_that_hangs_holds_up_nobody_else(
     """Its courier takes a bounded number meanwhile, and tells what became of them."""
     monkeypatch.setattr(couriers_module, "PATIENCE_S", 0.001)
     task = make_ready(connection="hung")
-    with hanging() as url:
+    with deaf_broker() as url:
         couriers = make(
             redis_url,
             MINUTEHAND_BROKER_TIMEOUT="PT59S",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import socket
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -16,11 +15,14 @@ import redis
 import sqlalchemy as sa
 from kombu.utils.json import loads
 
+import scheduler_server
 from celery_app.app import make_app
+from celery_app.assembly import prepare_scheduler
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK, find_broker_names
 from celery_app.tasks import EnforcedIdTask, execute_scheduled_action_quick
+from celery_app.worker_start import check_worker
 from dispatch.manual_runs import run_now
-from models.database.engine import reading, writing
+from models.database.engine import read_clock, reading, writing
 from models.database.tables import (
     app_documents,
     domain_versions,
@@ -28,11 +30,14 @@ from models.database.tables import (
     small_apps,
     templates,
 )
+from models.errors import UsageError
 from models.operation_state import OperationState, Queue
 from operations.foreign_tasks import make_task_id
 from operations.list_operations import fetch_steps
 from operations.state import get_operation_state
-from settings import read_settings
+from overview.doctor.checks.database import look_at_broker
+from overview.doctor.finding import View
+from settings import Settings, read_settings
 from tests.scheduling import add_app, get, post
 from tests.servers import ROOT, make_folder, run_redis, run_warm, wait_until
 
@@ -43,7 +48,6 @@ WORKER = (
     *("--queues", "quick,heavy,celery", "--concurrency", "2"),
 )
 DOCS = ROOT / "docs" / "broker.md"
-MINUTEHAND = (sys.executable, "-m", "cli.main")
 
 
 def make_environ(database_url: str, broker_url: str, folder: Path) -> dict[str, str]:
@@ -185,94 +189,79 @@ def deaf_broker() -> Iterator[str]:
         yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
 
 
-def read_acl() -> list[str]:
+def read_acl(database: int) -> list[str]:
     """Return the rules of the user that docs/broker.md tells operators to make."""
     pattern = r"^ACL SETUSER minutehand ((?:\\\n|.)+)$"
     found = re.search(pattern, DOCS.read_text(), re.MULTILINE)
     assert found is not None
-    return found[1].replace("\\\n", " ").split()
-
-
-def call(*arguments: str, environ: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*MINUTEHAND, *arguments],
-        cwd=ROOT,
-        env={**environ, "PATH": ""},
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
-
-@pytest.fixture
-def socket_url() -> Iterator[str]:
-    """Give a Redis that listens on a socket of the file system."""
-    with make_folder("socket") as folder:
-        path = folder / "redis.sock"
-        with run_redis("--unixsocket", path):
-            yield f"redis+socket://{path}?virtual_host=2"
+    rules = found[1].replace("\\\n", " ").replace("&/0.", f"&/{database}.")
+    return rules.split()
 
 
 @pytest.fixture
 def narrow_url() -> Iterator[str]:
-    """Give a Redis on which we are a user that may do what the docs ask for."""
-    with run_redis() as server, redis.Redis.from_url(server.url) as admin:
-        admin.execute_command("ACL", "SETUSER", "minutehand", *read_acl())
-        yield server.url.replace("redis://", "redis://minutehand:PASSWORD@")
-        denied = admin.execute_command("ACL", "LOG")
+    """Give the socket of a Redis where we may do what the docs ask for, and no more."""
+    with make_folder("socket") as folder:
+        path = folder / "redis.sock"
+        with (
+            run_redis("--unixsocket", path) as server,
+            redis.Redis.from_url(server.url) as admin,
+        ):
+            admin.execute_command("ACL", "SETUSER", "minutehand", *read_acl(2))
+            yield f"redis+socket://minutehand:PASSWORD@{path}?virtual_host=2"
+            denied = admin.execute_command("ACL", "LOG")
+            assert 0 == admin.dbsize()
 
     assert [] == denied
 
 
-@pytest.mark.parametrize("kind", ["socket_url", "narrow_url"])
-def test_operation_runs_over(
-    request: pytest.FixtureRequest,
-    postgres_engine: sa.Engine,
-    postgres_url: str,
-    tmp_path: Path,
-    kind: str,
+def test_operation_runs_over_a_socket_with_few_rights(
+    postgres_engine: sa.Engine, postgres_url: str, tmp_path: Path, narrow_url: str
 ):
     """From the scheduler to a worker, which ends in good order; nothing is denied."""
-    url: str = request.getfixturevalue(kind)
     add_app(postgres_engine)
     uid = post(postgres_engine, operations={"maintenance": True}).uid
-    environ = make_environ(postgres_url, url, tmp_path)
+    environ = make_environ(postgres_url, narrow_url, tmp_path)
+    settings = read_settings(environ, env_file=None)
     with (
         run_warm(SCHEDULER, log=tmp_path / "scheduler.log", environ=environ),
         run_warm(WORKER, log=tmp_path / "worker.log", environ=environ),
     ):
         (row,) = wait_until_final(postgres_engine, run_now(postgres_engine, uid))
-        asked = call("doctor", "--json", environ=environ)
+        with reading(postgres_engine) as connection:
+            view = View(connection, settings, read_clock(connection))
+            found = [each.detail for each in look_at_broker(view)]
 
     assert OperationState.SUCCEEDED == row.state
-    assert '"it answers and has all queues"' in asked.stdout
+    assert ["it answers and has all queues"] == found
 
 
-@pytest.mark.parametrize("command", ["worker", "scheduler"])
+@pytest.mark.parametrize("start", [check_worker, prepare_scheduler])
 def test_node_of_a_cluster_is_refused_by_name(
-    sqlite_url: str, tmp_path: Path, command: str
+    sqlite_url: str, tmp_path: Path, start: Callable[[Settings], None]
 ):
     """Its URL looks like any other; what to write instead is told at the start."""
+    told = "MINUTEHAND_BROKER_URL: this Redis is a node of a Redis Cluster"
     with run_redis("--cluster-enabled", "yes") as server:
-        environ = make_environ(sqlite_url, server.url, tmp_path)
         # One that does not answer in time is not refused: it may be away.
-        environ |= {
-            "MINUTEHAND_BROKER_TIMEOUT": "PT30S",
-            "MINUTEHAND_LEASE_TTL": "PT60S",
-        }
-        done = call(command, environ=environ)
-
-    assert (2, "") == (done.returncode, done.stdout)
-    assert (
-        "MINUTEHAND_BROKER_URL: this Redis is a node of a Redis Cluster" in done.stderr
-    )
+        environ = make_environ(sqlite_url, server.url, tmp_path)
+        with pytest.raises(UsageError, match=told):
+            start(read_settings(environ, env_file=None))
 
 
-def test_scheduler_without_a_broker_is_refused(sqlite_url: str, tmp_path: Path):
+def test_scheduler_without_a_broker_is_refused(
+    sqlite_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
     """In memory nothing it sends could ever run; what to write instead is told."""
-    done = call("scheduler", environ=make_environ(sqlite_url, "memory://", tmp_path))
+    for name, value in make_environ(sqlite_url, "memory://", tmp_path).items():
+        monkeypatch.setenv(name, value)
 
-    assert (2, "") == (done.returncode, done.stdout)
-    assert "MINUTEHAND_BROKER_URL: memory://" in done.stderr
-    assert "redis://host:6379/0" in done.stderr
+    assert 2 == scheduler_server.main([])
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "MINUTEHAND_BROKER_URL: memory://" in err
+    assert "redis://host:6379/0" in err

@@ -25,20 +25,21 @@ from operations.fleet.processes import ProcessRole, Seen, fetch_processes
 from operations.sending.order import Message
 from settings import read_settings
 from tests.database import read_by, write_by
-from tests.servers import PATIENCE_S, ROOT, run_process, wait_until
+from tests.servers import PATIENCE_S, ROOT, run_process, run_warm, wait_until
 
 OURS = (sys.executable, "-m", "cli.main", "worker", "-c", "1", "-Q", "quick,celery")
 THEIRS = (sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-c", "1")
 EMBEDDED = (sys.executable, "-m", "cli.main", "up")
 SCHEDULER = (sys.executable, "scheduler_server.py")
 #: A worker that gives a sign of life each second: the test waits for some of them.
-PROGRAM = """
+PROGRAM = f"""
 import sys
+sys.path.insert(0, {str(ROOT)!r})
 from datetime import timedelta
 import celery_app.signs_of_life
 celery_app.signs_of_life.RENEW_EVERY = timedelta(seconds=1)
 from celery.__main__ import main
-sys.argv = "celery -A celery_app worker -c 1 -n one@host".split() + {more}
+sys.argv[:1] = "celery -A celery_app worker -c 1 -n one@host".split()
 sys.exit(main())
 """
 MESSAGE = Message(UUID(int=7), Queue.QUICK, "a test", attempt=0)
@@ -52,40 +53,37 @@ def shared(postgres_url: str) -> Iterator[sa.Engine]:
     engine.dispose()
 
 
-@contextmanager
-def running(
-    command: tuple[str, ...], folder: Path, database_url: str, broker_url: str
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run *command*, whose log is "log"."""
+def make_environ(folder: Path, database_url: str, broker_url: str) -> dict[str, str]:
     given = {
         "HOME": str(folder),
         "DATABASE_URL": database_url,
         "BROKER_URL": broker_url,
         "LOG_FORMAT": "json",
     }
-    environ = {f"MINUTEHAND_{name}": value for name, value in given.items()}
-    log = folder / "log"
-    with run_process(command, log=log, environ={**os.environ, **environ}) as process:
-        yield process
+    return {f"MINUTEHAND_{name}": value for name, value in given.items()}
 
 
 def fetch(engine: sa.Engine) -> list[Seen]:
     return read_by(engine, fetch_processes)
 
 
-@pytest.mark.parametrize("command", [OURS, THEIRS], ids=["minutehand", "celery"])
+def end(worker: subprocess.Popen[bytes], log: Path) -> None:
+    """End it warmly, and assert that each line it has logged is JSON."""
+    worker.send_signal(signal.SIGTERM)
+    assert 0 == worker.wait(PATIENCE_S)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert any("ready" in line["event"] for line in lines)
+    assert any("Warm shutdown" in line["event"] for line in lines)
+
+
 def test_worker_has_a_row_for_as_long_as_it_runs(
-    command: tuple[str, ...],
-    shared: sa.Engine,
-    postgres_url: str,
-    redis_url: str,
-    tmp_path: Path,
+    shared: sa.Engine, postgres_url: str, redis_url: str, tmp_path: Path
 ):
-    """It says where it runs and what it takes; and each line that it logs is JSON."""
-    with running(command, tmp_path, postgres_url, redis_url) as worker:
+    """It says where it runs and what it takes."""
+    log, environ = tmp_path / "log", make_environ(tmp_path, postgres_url, redis_url)
+    with run_process(OURS, log=log, environ=environ) as worker:
         (seen,) = wait_until(lambda: fetch(shared), what="a row")
-        worker.send_signal(signal.SIGTERM)
-        assert 0 == worker.wait(PATIENCE_S)
+        end(worker, log)
 
     assert [] == fetch(shared)
     assert (ProcessRole.WORKER, 1, True) == (
@@ -93,12 +91,8 @@ def test_worker_has_a_row_for_as_long_as_it_runs(
         seen.process.concurrency,
         seen.is_alive,
     )
-    wanted = {"quick", "celery"} if command == OURS else {"quick", "celery", "heavy"}
-    assert wanted == set(seen.process.queues)
+    assert {"quick", "celery"} == set(seen.process.queues)
     assert seen.process.free_bytes
-    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
-    assert any("ready" in line["event"] for line in lines)
-    assert any("Warm shutdown" in line["event"] for line in lines)
 
 
 @pytest.mark.parametrize("command", [THEIRS, SCHEDULER], ids=["celery", "scheduler"])
@@ -130,7 +124,8 @@ def test_embedded_worker_has_a_row_beside_its_scheduler(
     shared: sa.Engine, postgres_url: str, tmp_path: Path
 ):
     """A small installation with one process for all is no queue without a worker."""
-    with running(EMBEDDED, tmp_path, postgres_url, "memory://") as process:
+    environ = make_environ(tmp_path, postgres_url, "memory://")
+    with run_warm(EMBEDDED, log=tmp_path / "log", environ=environ) as process:
         wait_until(lambda: len(fetch(shared)) == 2, what="two rows")
         seen = {each.process.role: each for each in fetch(shared)}
         process.send_signal(signal.SIGTERM)
@@ -169,11 +164,18 @@ def test_drained_worker_takes_nothing_until_it_is_resumed(
     redis_url: str,
     tmp_path: Path,
 ):
-    """From all lanes of its queues; afterwards it takes what waited meanwhile."""
-    command = (sys.executable, "-c", PROGRAM.format(more=more))
+    """
+    From all lanes of its queues; afterwards it takes what waited meanwhile. Of Celery's
+    own command, it has a row, too, for as long as it runs.
+    """
+    log, program = tmp_path / "log", tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    environ = make_environ(tmp_path, postgres_url, redis_url)
     with (
         sending(redis_url) as sender,
-        running(command, tmp_path, postgres_url, redis_url) as worker,
+        run_warm(
+            [sys.executable, str(program), *more], log=log, environ=environ
+        ) as worker,
     ):
         wait_for_queues(shared, "quick", "heavy", "celery")
         with writing(shared) as connection:
@@ -196,5 +198,7 @@ def test_drained_worker_takes_nothing_until_it_is_resumed(
             what="the message to be taken",
         )
         assert worker.poll() is None
+        end(worker, log)
 
     assert still_there
+    assert [] == fetch(shared)

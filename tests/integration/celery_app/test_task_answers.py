@@ -45,29 +45,35 @@ def make_task(token: str, name: str = "shop.report") -> ForeignTask:
     "settings", [{}, {"task_protocol": 1, "task_compression": "gzip"}]
 )
 def test_answers_of_a_plain_worker_come_back(
-    redis_url: str, tmp_path: Path, settings: dict[str, object]
+    redis_url: str, other_redis_url: str, tmp_path: Path, settings: dict[str, object]
 ):
-    """Without a line of code there: success with a token, and failure too."""
-    sender = make_sender(redis_url)
-    good, bad = "good", "bad"
+    """
+    Without a line of code there: success with a token, and failure too, which says why
+    if the project stores its results. When the answer is there, so is the result.
+    """
+    variables = {"MINUTEHAND_TASK_RESULTS": f"shop={other_redis_url}"}
+    sender = make_sender(redis_url, **variables)
+    good, bad = make_task("good"), make_task("bad", "shop.break")
     found: dict[str, TaskAnswer] = {}
 
     def keep(answers: Sequence[TaskAnswer]) -> None:
         found.update({answer.token: answer for answer in answers})
 
+    def has_both() -> bool:
+        sender.receive("shop", keep, limit=10)
+        return {"good", "bad"} == set(found)
+
+    settings = {**settings, "result_backend": other_redis_url}
     with run_project(tmp_path, redis_url, "reports", settings=settings):
-        sender.send(make_task(good))
-        # every worker knows this one, and it cannot do without arguments
-        sender.send(make_task(bad, "celery.map"))
-
-        def has_both() -> bool:
-            sender.receive("shop", keep, limit=10)
-            return {good, bad} == set(found)
-
+        for each in (good, bad):
+            sender.send(each)
         wait_until(has_both, what="both answers")
 
-    assert TaskAnswer(good, succeeded=True) == found[good]
-    assert not found[bad].succeeded
+    assert TaskAnswer("good", succeeded=True) == found["good"]
+    assert not found["bad"].succeeded
+    assert "ValueError: no such shop, 7" == sender.fetch_failure("shop", bad.id)
+    assert sender.fetch_failure("shop", str(uuid4())) is None
+    assert sender.fetch_failure(None, bad.id) is None
 
 
 def test_worker_that_runs_callbacks_itself_goes_on(redis_url: str, tmp_path: Path):
@@ -84,25 +90,6 @@ def test_worker_that_runs_callbacks_itself_goes_on(redis_url: str, tmp_path: Pat
     log = (tmp_path / "shop.log").read_text()
     assert 1 == log.count("raised unexpected")
     assert "Connection to broker lost" not in log
-
-
-def test_failure_says_why_if_the_project_stores_its_results(
-    redis_url: str, other_redis_url: str, tmp_path: Path
-):
-    """When the answer is there, so is the result."""
-    variables = {"MINUTEHAND_TASK_RESULTS": f"shop={other_redis_url}"}
-    sender = make_sender(redis_url, **variables)
-    task = make_task("a", "shop.break")
-
-    settings: dict[str, object] = {"result_backend": other_redis_url}
-    with run_project(tmp_path, redis_url, "reports", settings=settings):
-        sender.send(task)
-        kept = wait_for_answers(sender)
-
-    assert not kept[0].succeeded
-    assert "ValueError: no such shop, 7" == sender.fetch_failure("shop", task.id)
-    assert sender.fetch_failure("shop", str(uuid4())) is None
-    assert sender.fetch_failure(None, task.id) is None
 
 
 def test_results_that_cannot_be_read_are_told(redis_url: str):

@@ -80,35 +80,26 @@ def test_no_heavy_operation_runs_beside_one_that_was_canceled(
     must_claim(engine, NEXT.id)
 
 
-def test_a_retry_waits_for_the_worker_that_was_canceled(
-    engine: sa.Engine, canceled: Claim
-):
-    """It is pending at once, and a second attempt begins when the first has ended."""
-    edit(engine, NEXT.id, state="succeeded")
-    do_reopen(engine)
-    assert "pending" == get(engine, HEAVY.id).state
-    assert [] == find_sendable(engine)
-    assert claim_operation(engine, HEAVY.id, worker="w") is None
-
-    stop(engine, canceled)
-
-    assert [HEAVY.id] == find_sendable(engine)
-    again = must_claim(engine, HEAVY.id)
-    assert 2 == again.attempt
-
-
-def test_a_quick_retry_waits_as_well(engine: sa.Engine):
-    """At most one live attempt, whatever the queue."""
+def test_a_retry_waits_for_the_worker_that_was_canceled(engine: sa.Engine):
+    """
+    Whatever the queue: it is pending at once, and a second attempt begins when the
+    first has ended.
+    """
     add_revision(engine)
-    quick = make_operation(1)
+    quick = HEAVY._replace(queue=Queue.QUICK)
     record_all(engine, quick)
-    claim = claim_operation(engine, quick.id, worker=WORKER)
-    assert claim is not None
+    claim = must_claim(engine, quick.id)
     do_cancel(engine)
     do_reopen(engine)
-
+    assert "pending" == get(engine, quick.id).state
     assert [] == find_sendable(engine)
     assert claim_operation(engine, quick.id, worker="w") is None
+
+    stop(engine, claim)
+
+    assert [quick.id] == find_sendable(engine)
+    again = must_claim(engine, quick.id)
+    assert 2 == again.attempt
 
 
 def test_queued_runs_of_an_action_wait_as_well(engine: sa.Engine):
@@ -139,8 +130,9 @@ def test_the_heart_keeps_the_claim_of_what_was_canceled(
 def test_a_worker_that_died_does_not_hold_it_for_ever(
     engine: sa.Engine, canceled: Claim
 ):
-    """When the lease has run out the leader frees it; what it was stays."""
-    del canceled
+    """While the lease holds, the leader leaves it alone; then it frees it."""
+    write_by(engine, reclaim_lost_workers)
+    assert canceled.token == get(engine, HEAVY.id).claim_token
     edit(engine, HEAVY.id, lease_expires_at=get_now(engine) - timedelta(seconds=1))
     assert (0, 0) == write_by(engine, reclaim_lost_workers)
 
@@ -151,13 +143,6 @@ def test_a_worker_that_died_does_not_hold_it_for_ever(
         row.lease_expires_at,
     )
     must_claim(engine, NEXT.id)
-
-
-def test_a_lease_that_holds_is_not_freed(engine: sa.Engine, canceled: Claim):
-    """The leader looks every few seconds, and leaves living workers alone."""
-    write_by(engine, reclaim_lost_workers)
-
-    assert canceled.token == get(engine, HEAVY.id).claim_token
 
 
 @pytest.mark.parametrize("how", ["child died", "process restarted"])
@@ -200,7 +185,7 @@ class CancelingTasks(FakeTaskSender):
 
 
 def run_canceled(
-    engine: sa.Engine, folder: Path, *, retry: bool, breaks: bool = False
+    engine: sa.Engine, folder: Path, *, retry: bool = False, breaks: bool = False
 ) -> list[object]:
     """Run an operation that is canceled meanwhile; return its log lines."""
     add_revision(engine)
@@ -221,31 +206,33 @@ def run_canceled(
     return [(line["event"], line.get("state")) for line in lines]
 
 
-def test_the_worker_lets_go_of_what_was_canceled(engine: sa.Engine, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("what", "state", "expected"),
+    [
+        (
+            {},
+            "canceled",
+            [("operation_canceled", None), ("operation_finished", "canceled")],
+        ),
+        # the attempt ends without a state of its own: nothing was finished
+        ({"retry": True}, "pending", [("claim_lost", None)]),
+        ({"breaks": True}, "canceled", [("operation_crashed", None)]),
+    ],
+    ids=["canceled", "tried again", "its step breaks"],
+)
+def test_the_worker_lets_go(
+    engine: sa.Engine,
+    tmp_path: Path,
+    what: dict[str, bool],
+    state: str,
+    expected: list[object],
+):
     """At its next write it notices, stops, and says so."""
-    lines = run_canceled(engine, tmp_path, retry=False)
+    lines = run_canceled(engine, tmp_path, **what)
 
     row = get(engine, HEAVY.id)
-    assert ("canceled", None) == (row.state, row.claim_token)
-    assert [("operation_canceled", None), ("operation_finished", "canceled")] == lines
-
-
-def test_the_worker_lets_go_of_what_is_tried_again(engine: sa.Engine, tmp_path: Path):
-    """The attempt ends without a state of its own: nothing was finished."""
-    lines = run_canceled(engine, tmp_path, retry=True)
-
-    row = get(engine, HEAVY.id)
-    assert ("pending", None) == (row.state, row.claim_token)
-    assert [("claim_lost", None)] == lines
-
-
-def test_the_worker_lets_go_when_a_step_breaks(engine: sa.Engine, tmp_path: Path):
-    """An error that nobody expected ends the attempt as well."""
-    lines = run_canceled(engine, tmp_path, retry=False, breaks=True)
-
-    row = get(engine, HEAVY.id)
-    assert ("canceled", None) == (row.state, row.claim_token)
-    assert [("operation_crashed", None)] == lines
+    assert (state, None) == (row.state, row.claim_token)
+    assert expected == lines
 
 
 @pytest.mark.parametrize(("beats", "warnings"), [(1, 0), (2, 1), (3, 1)])

@@ -74,12 +74,17 @@ def read_texts(engine: sa.Engine, **which: int) -> list[str]:
 
 
 def test_lines_are_kept_in_order(recorded: sa.Engine, ports: Ports):
-    """With number, step, attempt, level and time, by the database's clock."""
+    """
+    With number, step, attempt, level and time, by the database's clock. They are
+    written with the progress of the step, while it runs.
+    """
     before = get_now(recorded)
+    seen: list[str] = []
 
     def speak(context: StepContext) -> None:
         context.say("one")
         context.progress(0, 2)
+        seen.extend(read_texts(recorded))
         context.say("two", level=LogLevel.WARNING)
 
     run(recorded, ports, speak)
@@ -89,20 +94,7 @@ def test_lines_are_kept_in_order(recorded: sa.Engine, ports: Ports):
     assert (2, "two", LogLevel.WARNING) == (second.number, second.text, second.level)
     assert {("run_task", 1)} == {(each.step, each.attempt) for each in (first, second)}
     assert before <= first.at <= second.at <= get_now(recorded)
-
-
-def test_lines_are_there_while_the_step_runs(recorded: sa.Engine, ports: Ports):
-    """They are written with its progress."""
-    seen: list[list[str]] = []
-
-    def speak(context: StepContext) -> None:
-        context.say("one")
-        context.progress(0, 2)
-        seen.append(read_texts(recorded))
-
-    run(recorded, ports, speak)
-
-    assert [["one"]] == seen
+    assert ["one"] == seen
 
 
 @pytest.mark.parametrize(

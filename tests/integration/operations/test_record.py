@@ -12,7 +12,7 @@ from models.database.engine import writing
 from models.database.tables import operations
 from models.database.transaction import Answer, AtOnce, departing
 from models.occurrence import make_missed_id
-from models.operation_state import OperationState, Overlap, Reason
+from models.operation_state import LIVE_STATES, OperationState, Overlap, Reason
 from operations.cancel_and_retry import cancel, reopen
 from operations.record import QUEUE_LIMIT, ask_record, record
 from operations.state import get_operation_state
@@ -127,28 +127,17 @@ def test_skip_runs_the_latest_of_one_tick(engine: sa.Engine):
     ] == rows
 
 
-@pytest.mark.parametrize("live", ["pending", "queued", "running"])
-def test_skip_while_the_former_is_not_final(engine: sa.Engine, live: str):
-    """An occurrence that comes while the former run is live is skipped."""
-    former, later = (make_operation(n, overlap=Overlap.SKIP) for n in (1, 2))
+@pytest.mark.parametrize("state", list(OperationState))
+def test_skip_while_a_former_run_is_not_final(engine: sa.Engine, state: OperationState):
+    """Whatever triggered it; one that has ended, however it did, counts no more."""
+    former, later = make_operation(1), make_operation(2, overlap=Overlap.SKIP)
     record_all(engine, former)
-    edit(engine, former.id, state=live)
+    edit(engine, former.id, state=state)
 
     record_all(engine, later)
 
-    assert "skipped" == get(engine, later.id).state
-
-
-@pytest.mark.parametrize("final", ["succeeded", "failed", "canceled", "skipped"])
-def test_nothing_is_skipped_for_what_is_final(engine: sa.Engine, final: str):
-    """A former run that ended, however it did, keeps nobody waiting."""
-    former, later = (make_operation(n, overlap=Overlap.SKIP) for n in (1, 2))
-    record_all(engine, former)
-    edit(engine, former.id, state=final)
-
-    record_all(engine, later)
-
-    assert "pending" == get(engine, later.id).state
+    expected = "skipped" if state in LIVE_STATES else "pending"
+    assert expected == get(engine, later.id).state
 
 
 def test_overlap_is_judged_by_action_and_user(engine: sa.Engine):
@@ -163,17 +152,6 @@ def test_overlap_is_judged_by_action_and_user(engine: sa.Engine):
     record_all(engine, *made)
 
     assert ["pending"] * 4 == [row.state for row in fetch_all(engine)]
-
-
-def test_a_run_by_hand_counts_whatever_triggered_it(engine: sa.Engine):
-    """``allow`` rows of the same action are live all the same."""
-    former = make_operation(1, overlap=Overlap.ALLOW)
-    later = make_operation(2, overlap=Overlap.SKIP)
-    record_all(engine, former)
-
-    record_all(engine, later)
-
-    assert "skipped" == get(engine, later.id).state
 
 
 def test_queue_holds_a_hundred(engine: sa.Engine):
@@ -230,7 +208,6 @@ def test_cancel_and_reopen_change_only_what_they_may(
     engine: sa.Engine, state: OperationState
 ):
     """Cancel takes what is live, reopen what failed or was canceled; the rest stays."""
-    live = {"pending", "queued", "running"}
     made = make_operation()
     record_all(engine, made)
     edit(engine, made.id, state=state)
@@ -240,7 +217,7 @@ def test_cancel_and_reopen_change_only_what_they_may(
     canceled = write_by(engine, cancel, made.id, reason="canceled")
 
     assert (state in {"failed", "canceled"}) == reopened
-    assert (state in live) == canceled
+    assert (state in LIVE_STATES) == canceled
     assert ("canceled" if canceled else state) == get(engine, made.id).state
 
 

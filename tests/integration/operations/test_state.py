@@ -5,11 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import uuid4
 
-import pytest
 import sqlalchemy as sa
 
 from models.database.engine import reading
-from models.operation_state import FINAL_STATES, OperationState
 from operations.state import get_operation_state, read_operation_states, wait_for_state
 from tests.scheduling import edit, make_operation, record_all
 
@@ -48,14 +46,13 @@ def wait(engine: sa.Engine, clock: Clock, seconds: float | None = None) -> str |
     )
 
 
-@pytest.mark.parametrize("state", sorted(FINAL_STATES))
-def test_what_is_final_is_answered_at_once(engine: sa.Engine, state: OperationState):
+def test_what_is_final_is_answered_at_once(engine: sa.Engine):
     """Nobody sleeps."""
     record_all(engine, DAILY)
-    edit(engine, DAILY.id, state=state)
+    edit(engine, DAILY.id, state="skipped")
     clock = Clock(engine)
 
-    assert state == wait(engine, clock)
+    assert "skipped" == wait(engine, clock)
     assert [] == clock.held
 
 

@@ -23,6 +23,7 @@ from models.database.tables import (
 )
 from operations.adapters.prune import DatabasePrune
 from operations.ports import Prunable
+from tests import scheduling
 from tests.database import execute, fetch_rows
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -45,19 +46,10 @@ def make_operation(
     at: datetime, state: str = "succeeded", **changes: object
 ) -> dict[str, object]:
     return {
+        **scheduling.make_operation(action_uid="w", app=APP)._asdict(),
         "id": uuid4(),
-        "action_uid": "w",
-        "action_revision": 1,
-        "app": APP,
-        "trigger": "schedule",
-        "triggered_by": "x",
-        "occurrence": at,
-        "queue": "quick",
-        "overlap": "allow",
         "state": state,
-        "recorded_at": at,
-        "send_at": at,
-        "finished_at": at,
+        **dict.fromkeys(("occurrence", "recorded_at", "send_at", "finished_at"), at),
         **changes,
     }
 

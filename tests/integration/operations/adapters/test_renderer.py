@@ -51,29 +51,13 @@ def test_mails_are_rendered_by_one_process(renderer: ChildRenderer):
     assert 1 == len(pids)
 
 
-_DOUBLING = (
-    "{% set n = namespace(x='x' * 999) %}"
-    "{% for i in range(40) %}{% set n.x = n.x ~ n.x %}{% endfor %}{{ n.x|length }}"
-)
-
-
 @pytest.mark.parametrize(
     "source",
     [
         "{{ 'x' * 10**9 }}",
-        "{{ ('x' * 10**9)|length }}",
-        "{{ (1,) * 10**9 }}",
-        "{{ 'x'|center(10**9) }}",
-        "{{ '%0999999999d' % 1 }}",
         "{{ '%0999999999d'|format(1) }}",
-        "{{ '{:>999999999}'.format(1) }}",
-        "{{ 'x'.ljust(10**9) }}",
         "{{ ('x' * 10**6)|replace('x', 'x' * 10**4) }}",
-        r"{{ ('\n' * 10**6)|indent(10**4, blank=true) }}",
-        "{{ ('x' * 10**6).join('y' * 10**4) }}",
-        "{{ ['x' * 10**6] * 10**8 }}",
         "{{ range(99999)|map('string')|map('center', 99999)|list|pprint }}",
-        _DOUBLING,
         "{% macro m(x) %}{{ m(x ~ x) }}{% endmacro %}{{ m('x' * 999) }}",
         "{% set x %}{% for i in range(9**5) %}{{ 'x' * 9999 }}{% endfor %}{% endset %}",
     ],
@@ -88,17 +72,11 @@ def test_gigabytes_are_refused(renderer: ChildRenderer, source: str):
     assert ["Hi"] == [mail.text for mail in rendered]
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        "{{ 10**(10**8) }}",
-        "{% for i in range(9**5) %}{% for j in range(9**5) %}{% endfor %}{% endfor %}",
-    ],
-)
-def test_hours_of_computing_are_refused(renderer: ChildRenderer, source: str):
+def test_hours_of_computing_are_refused(renderer: ChildRenderer):
     """Also in C code, which no signal handler interrupts, and while it is compiled."""
+    template = Template("slow", "s", "{{ 10**(10**8) }}", None)
     with pytest.raises(StepError, match=r"template 'slow'.*5 s of CPU time") as e:
-        renderer.render(Template("slow", "s", source, None), [VALUES])
+        renderer.render(template, [VALUES])
 
     assert e.value.permanent
 

@@ -50,8 +50,13 @@ def count_contents(engine: sa.Engine) -> int:
 
 
 def test_mail_can_be_read_as_it_was_sent(engine: sa.Engine, marks: DeliveryMarks):
-    """Subject and both parts, with the state of its mark."""
+    """
+    Subject and both parts, with the state of its mark, before it leaves: of one whose
+    fate is unknown, one wants to know what it said.
+    """
     marks.start("ann", make_mail())
+    leaving = read(engine, "ann")
+    assert ("sending", "Hello") == (leaving.state, leaving.text)
     marks.sent("ann")
 
     found = read(engine, "ann")
@@ -63,17 +68,6 @@ def test_mail_can_be_read_as_it_was_sent(engine: sa.Engine, marks: DeliveryMarks
     )
     assert ("sent", KeptContent.YES) == (found.state, found.content)
     assert compute_message_id(DAILY.id, STEP, "ann") == found.message_id
-
-
-def test_content_is_kept_before_the_mail_leaves(
-    engine: sa.Engine, marks: DeliveryMarks
-):
-    """Of a mail whose fate is unknown, one wants to know what it said."""
-    marks.start("ann", make_mail())
-
-    found = read(engine, "ann")
-
-    assert ("sending", "Hello") == (found.state, found.text)
 
 
 def test_equal_mails_share_a_row(engine: sa.Engine, marks: DeliveryMarks):

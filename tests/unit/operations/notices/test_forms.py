@@ -10,31 +10,16 @@ import pytest
 
 from models.fields.addresses import NoticeForm, find_form
 from operations.steps.notify import make_request
+from tests.unit.operations.steps.test_notify import FACTS as NOTICE
 
 ID = UUID(int=7)
 
 FACTS: dict[str, Any] = {
-    "kind": "failed",
-    "was": "failed",
-    "app": "sales",
+    **NOTICE,
     "zone": "UTC",
     "cause": "send_email: <ann> & 'bob' 17",
     "count": 2,
     "total": 2,
-    "more": False,
-    "first_at": "2026-11-23T06:00:00+00:00",
-    "last_at": "2026-11-23T06:01:00+00:00",
-    "actions": [
-        {
-            "uid": "weekly",
-            "app": "sales",
-            "name": "weekly",
-            "count": 2,
-            "occurrence": "2026-11-23T06:00:00+00:00",
-        }
-    ],
-    "action_count": 1,
-    "operations": ["3771f246-cc92-5326-b56a-8665f62de245"],
     "mail": [],
 }
 PAGERDUTY = "https://events.pagerduty.com/v2/enqueue?routing_key=K1"

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from models.errors import StepError
+from operations.adapters.guarded_http import HostGuard
+from operations.adapters.sources.http_source import HttpSource
 from operations.adapters.sources.sources import RealSources
-from operations.domains import Domain, DomainLimits, Fingerprint, Reading
+from operations.domains import Domain, DomainLimits, Fingerprint
 from tests.integration.operations.adapters.sources.conftest import WebServer
 
 OLD = "Mon, 23 Nov 2020 06:00:00 GMT"
@@ -21,69 +23,84 @@ def _web(web: WebServer) -> None:
     web.headers, web.body = {"ETag": '"1"'}, b"a\n1\n2\n"
 
 
-def read(
-    web: WebServer,
-    folder: Path,
-    known: Fingerprint | None = None,
-    limits: DomainLimits | None = None,
-) -> Reading | None:
-    target = folder / "out.parquet"
-    sources = RealSources(allowed_hosts=("127.0.0.0/8",), limits=limits)
-    domain = Domain("sales", {"url": f"{web.url}/sales.csv"})
-    return sources.read("shop", domain, known=known, target=target)
+@pytest.fixture
+def body(tmp_path: Path) -> Path:
+    """Give where the answer is written."""
+    return tmp_path / "body"
 
 
-def read_first(web: WebServer, folder: Path) -> Fingerprint:
-    reading = read(web, folder)
-    assert reading is not None
+def fetch(
+    web: WebServer, body: Path, known: Fingerprint | None = None
+) -> Fingerprint | None:
+    """Fetch into *body*; return what identifies the answer, None if nothing is new."""
+    guard = HostGuard(("127.0.0.0/8",), setting="")
+    source = HttpSource(web.url, "digest", "it", guard, DomainLimits())
+    download = source.fetch(known, body)
+    return None if download is None else download.fingerprint
+
+
+def fetch_first(web: WebServer, body: Path) -> Fingerprint:
+    seen = fetch(web, body)
+    assert seen is not None
     assert [None] == web.asked
     web.requests.clear()
-    return reading.fingerprint
+    return seen
 
 
-def test_one_byte_shows_that_it_is_as_it_was(web: WebServer, tmp_path: Path):
+@pytest.mark.parametrize(
+    "headers", [{"ETag": '"1"'}, {"Last-Modified": OLD}], ids=["etag", "last-modified"]
+)
+def test_server_that_knows_conditions_says_that_it_is_as_it_was(
+    web: WebServer, body: Path, headers: dict[str, str]
+):
+    """By a 304."""
+    web.honours_conditions, web.headers = True, headers
+    known = fetch_first(web, body)
+
+    assert fetch(web, body, known) is None
+    web.headers = {name: f"{value}x" for name, value in headers.items()}
+    assert fetch(web, body, known) is not None
+
+
+def test_one_byte_shows_that_it_is_as_it_was(web: WebServer, body: Path):
     """The whole is not asked for if the answer to one byte has the same ETag."""
-    known = read_first(web, tmp_path)
+    known = fetch_first(web, body)
 
-    assert read(web, tmp_path, known) is None
+    assert fetch(web, body, known) is None
     assert ["bytes=0-0"] == web.asked
 
 
 @pytest.mark.parametrize("ranged", [206, 416, 405, 403, 503, 0])
 def test_whatever_a_changed_source_answers_to_a_range_it_is_read(
-    web: WebServer, tmp_path: Path, ranged: int
+    web: WebServer, body: Path, ranged: int
 ):
     """A new ETag, a refusal of the range, or no answer: then the whole is asked for."""
-    known = read_first(web, tmp_path)
+    known = fetch_first(web, body)
     web.headers, web.ranged, web.body = {"ETag": '"2"'}, ranged, b"a\n1\n2\n3\n"
 
-    reading = read(web, tmp_path, known)
-
-    assert reading is not None
-    assert 3 == reading.rows
+    assert fetch(web, body, known) is not None
+    assert web.body == body.read_bytes()
     assert ["bytes=0-0", None] == web.asked
 
 
 @pytest.mark.parametrize("ranged", [416, 405, 503, 0])
 def test_server_that_refuses_ranges_is_still_recognized(
-    web: WebServer, tmp_path: Path, ranged: int
+    web: WebServer, body: Path, ranged: int
 ):
     """The request for the whole has the same conditions; headers are compared."""
-    known = read_first(web, tmp_path)
+    known = fetch_first(web, body)
     web.ranged = ranged
 
-    assert read(web, tmp_path, known) is None
+    assert fetch(web, body, known) is None
 
 
-def test_server_that_ignores_ranges_is_asked_once(web: WebServer, tmp_path: Path):
+def test_server_that_ignores_ranges_is_asked_once(web: WebServer, body: Path):
     """What it sends instead of one byte is the whole, and is used."""
-    known = read_first(web, tmp_path)
+    known = fetch_first(web, body)
     web.headers, web.ranged = {"ETag": '"2"'}, 200
 
-    reading = read(web, tmp_path, known)
-
-    assert reading is not None
-    assert 2 == reading.rows
+    assert fetch(web, body, known) is not None
+    assert web.body == body.read_bytes()
     assert ["bytes=0-0"] == web.asked
 
 
@@ -101,7 +118,7 @@ def test_server_that_ignores_ranges_is_asked_once(web: WebServer, tmp_path: Path
 )
 def test_the_etag_wins_and_doubt_reads(
     web: WebServer,
-    tmp_path: Path,
+    body: Path,
     before: dict[str, str],
     after: dict[str, str],
     *,
@@ -109,19 +126,28 @@ def test_the_etag_wins_and_doubt_reads(
 ):
     """Times count only where neither answer has an ETag; a tag may become weak."""
     web.headers = before
-    known = read_first(web, tmp_path)
+    known = fetch_first(web, body)
     web.headers = after
 
-    assert is_same == (read(web, tmp_path, known) is None)
+    assert is_same == (fetch(web, body, known) is None)
 
 
-def test_time_of_this_very_second_proves_nothing(web: WebServer, tmp_path: Path):
+def test_time_of_this_very_second_proves_nothing(web: WebServer, body: Path):
     """A source may change twice within a second, of which its time tells only once."""
     web.headers, web.date = {"Last-Modified": OLD}, OLD
-    known = read_first(web, tmp_path)
+    known = fetch_first(web, body)
 
     assert known.last_modified is None
-    assert read(web, tmp_path, known) is not None
+    assert fetch(web, body, known) is not None
+
+
+def read(web: WebServer, folder: Path, most: int = 1000) -> None:
+    """Read the source, of at most so many bytes."""
+    sources = RealSources(
+        allowed_hosts=("127.0.0.0/8",), limits=DomainLimits(bytes=most)
+    )
+    domain = Domain("sales", {"url": f"{web.url}/sales.csv"})
+    sources.read("shop", domain, known=None, target=folder / "out.parquet")
 
 
 @pytest.mark.parametrize("announces", [True, False])
@@ -131,7 +157,7 @@ def test_answer_beyond_the_bound_is_refused(
     """At once if the server says that it is too much, else where it is cut."""
     web.announces = announces
     with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_BYTES") as caught:
-        read(web, tmp_path, limits=DomainLimits(bytes=5))
+        read(web, tmp_path, most=5)
 
     assert caught.value.permanent
     assert [] == list(tmp_path.iterdir())

@@ -20,7 +20,7 @@ from pydantic import SecretStr
 from models.errors import CanceledError, StepError
 from models.fields.sql_connection import SqlConnection
 from operations.adapters.guarded_http import ForbiddenUrlError, HostGuard, resolve_host
-from operations.adapters.sources.sources import RealSources
+from operations.adapters.sources.sources import RealSources, find_format
 from operations.adapters.webhooks import RealWebhooks
 from operations.domains import (
     Domain,
@@ -81,21 +81,16 @@ def read_rows(path: Path) -> list[tuple[object, ...]]:
         ("x.jsonl", '{"a": 1}\n{"a": null}\n', [(1,), (None,)]),
         ("x.ndjson", '{"a": 1}\n\n{"a": 2.5, "b": "x"}', [(1.0, None), (2.5, "x")]),
         ("head.csv", "a,b\n", []),
-        ("jsonl", '{"a": 1}\n', [(1,)]),
-        ("ndjson", '{"a": 1}\n', [(1,)]),
     ],
 )
 def test_files_are_read(
     sources: Reader, tmp_path: Path, name: str, content: str, rows: object
 ):
     """CSV and JSON become Parquet; every row decides the type of a column."""
-    source = {"file": name}
-    if "." not in name:
-        source["format"] = name
     write_old(tmp_path / name, content)
     target = tmp_path / "out.parquet"
 
-    reading = sources.read(source, known=None, target=target)
+    reading = sources.read({"file": name}, known=None, target=target)
 
     assert reading is not None
     found = read_rows(target)
@@ -184,54 +179,33 @@ def test_query_on_postgres(reader_url: str, tmp_path: Path, sources: Reader):
     assert caught.value.permanent
 
 
+def test_unchanged_address_is_not_read(sources: Reader, web: WebServer, tmp_path: Path):
+    """What servers say, and do not say, of that: test_http_source.py."""
+    web.headers = {"Content-Type": "text/csv; charset=utf-8", "ETag": '"1"'}
+    source, target = {"url": f"{web.url}/a?key=s3cret"}, tmp_path / "out"
+    reading = sources.read(source, known=None, target=target)
+    assert reading is not None
+
+    assert sources.read(source, known=reading.fingerprint, target=target) is None
+
+
 @pytest.mark.parametrize(
-    "headers",
-    [{"ETag": '"1"'}, {"Last-Modified": "Mon, 23 Nov 2026 06:00:00 GMT"}],
-    ids=["etag", "last-modified"],
+    ("given", "name", "media_type", "found"),
+    [
+        ("jsonl", "a", "", "ndjson"),
+        ("ndjson", "a.csv", "text/csv", "ndjson"),
+        (None, "a.PQ.gz", "text/csv", "parquet"),
+        (None, "a", "application/x-ndjson", "ndjson"),
+        (None, "a", "Application/JSONL; charset=utf-8", "ndjson"),
+    ],
 )
-def test_unchanged_address_is_not_read(
-    sources: Reader, web: WebServer, tmp_path: Path, headers: dict[str, str]
+def test_format_is_known_by_itself_the_name_or_the_media_type(
+    given: str | None, name: str, media_type: str, found: str
 ):
-    """By a 304; what a server that knows no conditions says: test_http_source.py."""
-    web.headers = headers
-    source, target = {"url": f"{web.url}/a.csv?key=s3cret"}, tmp_path / "out"
-    reading = sources.read(source, known=None, target=target)
-    assert reading is not None
+    """In this order; an address need not end in .jsonl."""
+    source = {"format": given} if given else {}
 
-    again = sources.read(source, known=reading.fingerprint, target=target)
-    web.headers = {name: f"{value}x" for name, value in headers.items()}
-    changed = sources.read(source, known=reading.fingerprint, target=target)
-
-    assert again is None
-    assert changed is not None
-
-
-@pytest.mark.parametrize("media_type", ["application/x-ndjson", "application/jsonl"])
-@pytest.mark.parametrize("encoding", ["", "gzip"])
-def test_json_lines_are_known_by_their_media_type(
-    sources: Reader, web: WebServer, tmp_path: Path, media_type: str, encoding: str
-):
-    """An address need not end in .jsonl; what is sent compressed is read, too."""
-    lines = b'{"a": 1}\n{"a": 2}\n'
-    web.body = gzip.compress(lines) if encoding else lines
-    web.headers = {"Content-Type": media_type, "Content-Encoding": encoding}
-    target = tmp_path / "out"
-
-    sources.read({"url": f"{web.url}/export"}, known=None, target=target)
-
-    assert [(1,), (2,)] == read_rows(target)
-
-
-def test_address_without_any_sign_is_read(
-    sources: Reader, web: WebServer, tmp_path: Path
-):
-    """In doubt it runs; the format comes from the media type."""
-    web.headers = {"Content-Type": "text/csv; charset=utf-8"}
-    source, target = {"url": web.url}, tmp_path / "out"
-    reading = sources.read(source, known=None, target=target)
-    assert reading is not None
-
-    assert sources.read(source, known=reading.fingerprint, target=target) is not None
+    assert found == find_format(source, name, media_type, shown="it")
 
 
 @pytest.mark.parametrize(
@@ -422,7 +396,7 @@ def test_columns_are_compared_with_those_of_the_version_before(
     )
 
 
-@pytest.mark.parametrize("content", [None, b"", b"PAR1 torn PAR1"])
+@pytest.mark.parametrize("content", [None, b"PAR1 torn PAR1"])
 def test_whatever_became_of_the_version_before_the_new_one_is_read(
     read: Read, tmp_path: Path, content: bytes | None
 ):

@@ -49,10 +49,9 @@ def read_texts(stream: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("fonts", [None, find_fonts()], ids=["core", "host"])
-@pytest.mark.parametrize("tag", ["en", "fr"])
-def test_pdf_is_made_with_any_font(fonts: tuple[Path, Path] | None, tag: str):
+def test_pdf_is_made_with_any_font(fonts: tuple[Path, Path] | None):
     """Letters beyond Latin-1 never fail, with or without a font of the host."""
-    pdf = make_pdf(write(tag=tag), now=NOW, fonts=fonts)
+    pdf = make_pdf(write(tag="fr"), now=NOW, fonts=fonts)
 
     assert b"%PDF-" == pdf[:5]
     assert b"%%EOF" in pdf[-10:]
