@@ -26,6 +26,7 @@ from models.database.engine import read_clock, writing
 from models.database.tables import (
     deliveries,
     events,
+    operation_log,
     operation_steps,
     operations,
     scheduled_action_revisions,
@@ -209,6 +210,18 @@ def add_mails(
     of = {"operation_id": operation_id, "step": step, "updated_at": at, **values}
     rows = [{**of, "recipient": to, "state": state} for to, state in states.items()]
     execute(engine, sa.insert(deliveries), rows)
+
+
+def add_log(
+    engine: sa.Engine, operation_id: UUID, texts: Iterable[str], *, first: int = 1
+) -> None:
+    """Write lines of the log of an operation, numbered from *first* on."""
+    of = {"operation_id": operation_id, "at": MONDAY, "attempt": 1, "level": "info"}
+    lines = [
+        {**of, "step": "send_email", "number": number, "text": text}
+        for number, text in enumerate(texts, first)
+    ]
+    execute(engine, sa.insert(operation_log), lines)
 
 
 def get(engine: sa.Engine, operation_id: UUID) -> sa.Row[Any]:

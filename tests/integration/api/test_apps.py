@@ -107,26 +107,16 @@ def test_refusals_say_where(web: Web):
 
 
 def test_app_is_deleted_with_its_keys(web: Web):
-    """Not while something of it runs; then its keys open nothing, and it is nowhere."""
+    """Not while something of it runs; then its keys open nothing."""
     (operation_id,) = record_all(web.engine, make_operation(app=APP))
     busy = web.delete(f"/apps/{APP}")
     edit(web.engine, operation_id, state="succeeded")
-    few = web.delete(f"/apps/{APP}", role=Role.EDITOR)
     deleted = web.delete(f"/apps/{APP}", headers=_if(1))
 
     assert (409, True) == (busy.status_code, str(operation_id) in busy.text)
-    assert 403 == few.status_code
     assert {"uid": APP, "actions": 0, "keys": len(Role)} == deleted.json()
     assert 401 == web.get(f"/apps/{APP}").status_code
     assert 404 == web.get(f"/apps/{APP}", app=None).status_code
-    assert [OTHER] == [
-        each["uid"] for each in web.get("/apps", app=None).json()["items"]
-    ]
-    back = web.put(f"/apps/{APP}", {}, app=None)
-    assert (201, 2) == (
-        back.status_code,
-        web.get(f"/apps/{APP}", app=None).json()["users"],
-    )
 
 
 @pytest.mark.parametrize("path", [f"/apps/{APP}/pause", "/pause"])

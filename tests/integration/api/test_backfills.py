@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from models.database.tables import backfills, changes
+from models.database.tables import backfills
 from tests.database import fetch_rows
 from tests.integration.api.conftest import APP, Web
 from tests.integration.dispatch.backfills.backfilling import make_backfiller
@@ -62,7 +62,7 @@ def test_it_is_started_and_followed(web: Web):
 
 
 def test_it_is_canceled(web: Web):
-    """Twice is a conflict; both times who asked is known."""
+    """Twice is a conflict."""
     path = f"/backfills/{start(web)['id']}/cancel"
 
     answer = web.post(path)
@@ -70,21 +70,12 @@ def test_it_is_canceled(web: Web):
     assert (200, "stopping") == (answer.status_code, answer.json()["state"])
     assert f"admin of {APP}" == answer.json()["canceled_by"]
     assert web.post(path).status_code == 409
-    noted = fetch_rows(
-        web.engine,
-        sa.select(changes.c.change, changes.c.by)
-        .where(changes.c.kind == "backfill")
-        .order_by(changes.c.number),
-    ).all()
-    assert [("started", f"admin of {APP}"), ("canceled", f"admin of {APP}")] == noted
 
 
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
         ({}, 422, "'from' is missing"),
-        ({**WEEK, "wich": "all"}, 422, "Did you mean 'which'"),
-        ({**WEEK, "at_once": 0}, 400, "not between 1 and 100"),
         ({**WEEK, "until": "2096-01-01T00:00:00Z"}, 400, "later than now"),
         ({"from": "2026-01-05T08:00:00Z", "until": "2026-01-05T09:00:00Z"}, 409, ""),
     ],

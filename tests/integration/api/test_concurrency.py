@@ -12,7 +12,6 @@ import httpx2
 import pytest
 import sqlalchemy as sa
 
-from models.database.tables import changes, scheduled_actions
 from tests.integration.api.conftest import UNLIMITED, Web, run_web
 from tests.scheduling import count_revisions, make_document
 
@@ -63,28 +62,3 @@ def test_one_of_many_changes_of_a_version_wins(web: Web):
     assert {each.json()["current"] for each in lost} == {winner.headers["etag"]}
     assert web.get("/actions/report").headers["etag"] == winner.headers["etag"]
     assert count_revisions(web.engine, "report") == 2
-
-
-def test_one_of_many_repeats_does_the_work(web: Web):
-    """The others get its answer, or are told that it is not done yet."""
-    headers = {"Idempotency-Key": "once"}
-
-    answers = ask_at_once(
-        lambda _: web.post("/actions", make_document(), headers=headers)
-    )
-
-    assert set(count_statuses(answers)) <= {201, 409}
-    made = [each for each in answers if each.status_code == 201]
-    assert len({each.text for each in made}) == 1
-    first = [each for each in made if "idempotency-replayed" not in each.headers]
-    assert len(first) == 1
-    for each in answers:
-        if each.status_code == 409:
-            assert "still running" in each.json()["detail"]
-            assert each.headers["retry-after"] == "1"
-    with web.engine.connect() as connection:
-        count = sa.select(sa.func.count()).select_from(scheduled_actions)
-        assert connection.execute(count).scalar_one() == 1
-        noted = sa.select(sa.func.count()).select_from(changes)
-        of_actions = noted.where(changes.c.kind == "action")
-        assert connection.execute(of_actions).scalar_one() == 1

@@ -389,15 +389,6 @@ def test_other_protocols_are_not_heeded(
     assert [] == caplog.records
 
 
-def test_requests_one_after_another_in_one_packet_are_answered_in_order():
-    """Pipelining is rare and legal."""
-    with run(PATIENT) as server, server.connect() as client:
-        client.sendall(post(1, b"a") + GET.replace(b"a", b"a\r\nConnection: close"))
-        text = read_all(client)
-
-    assert [each[-1] for each in text.split("HTTP/1.1 200 OK")[1:]] == ["1", "0"]
-
-
 # --- clients that leave
 
 

@@ -69,13 +69,7 @@ def test_our_own_form_is_taken(web: Web):
     [
         ("json", {"event": "app.x", "user": "eve"}, ["/user"]),
         ("json", [{"event": "app.x", "user": "eve"}], ["/0/user"]),
-        (
-            "json",
-            {"event": "app.x", "user": "ada", "at": "2099-01-01T00:00:00Z"},
-            ["/at"],
-        ),
         ("cloudevents+json", {**CLOUD, "subject": "eve"}, ["/subject"]),
-        ("cloudevents+json", {**CLOUD, "time": "2099-01-01T00:00:00Z"}, ["/time"]),
         ("cloudevents-batch+json", [CLOUD, {**CLOUD, "type": "x"}], ["/1/type"]),
         ("cloudevents+json", [CLOUD], [""]),
         ("json", [], [""]),
@@ -103,42 +97,20 @@ def test_too_many_are_refused(web: Web):
     assert "at most 10,000 are accepted. Split it up." in refused.text
 
 
-def test_events_are_filtered(web: Web):
-    """By each name that a query may have."""
-    for number in range(5):
-        event = {**CLOUD, "id": str(number), "type": f"app.{number % 2}"}
-        _send(web, event, "cloudevents+json")
-
-    for query, count in (
-        ("name=app.1", 2),
-        ("user=zoe", 0),
-        ("from=2020-01-01T00:00:00Z&until=2099-01-01T00:00:00Z", 5),
-        ("until=2020-01-01T00:00:00Z", 0),
-    ):
-        assert count == len(web.get(f"/events?{query}").json()["items"])
-    assert 422 == web.get("/events?from=yesterday").status_code
-
-
 def test_replay_is_an_event_of_its_own(web: Web):
-    """It says what it replays; asked for again with its key, it is the same one."""
+    """It says what it replays, and its key is that of the body."""
     event_id = _send(web, CLOUD, "cloudevents+json").json()["events"][0]["id"]
     path = f"{EVENTS}/{event_id}/replay"
 
-    answers = [
-        web.post(path, {"key": "1"}, role=Role.OPERATOR),
-        web.post(path, {"key": "1"}, role=Role.OPERATOR),
-        web.post(path, role=Role.OPERATOR),
-    ]
+    first, again = (
+        web.post(path, {"key": "1"}, role=Role.OPERATOR).json() for _ in range(2)
+    )
 
-    assert [202] * 3 == [answer.status_code for answer in answers]
-    first, again, other = (answer.json() for answer in answers)
     assert (event_id, "recorded") == (first["replays"], first["outcome"])
     assert (first["id"], "known") == (again["id"], again["outcome"])
-    assert other["id"] not in {first["id"], event_id}
-    replays = {
-        each["id"]: each["replays"] for each in web.get("/events").json()["items"]
+    assert {first["id"], event_id} == {
+        e["id"] for e in web.get("/events").json()["items"]
     }
-    assert (event_id, None) == (replays[first["id"]], replays[event_id])
 
 
 def test_facts_about_users_are_not_replayed(web: Web):
@@ -154,5 +126,3 @@ def test_facts_about_users_are_not_replayed(web: Web):
     assert "Run the action for the user instead" in answer.json()["detail"]
     assert 422 == forged.status_code
     assert "/source" == forged.json()["errors"][0]["pointer"]
-    viewed = web.post(f"{EVENTS}/{event_id}/replay", role=Role.VIEWER)
-    assert 403 == viewed.status_code

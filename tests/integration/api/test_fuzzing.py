@@ -9,7 +9,9 @@ are the same in each run, for a seed. More: ``make test-api ARGS="--fuzz-seed 7"
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +28,13 @@ from schemathesis.engine.events import (
 )
 from schemathesis.schemas import BaseSchema
 
-from api.openapi import make_document
 from cli.web_app import make_app
 from models.role import Role
 from serving.access.manage_keys import create_key
 from serving.services import Services
 from tests.database import write_by
 from tests.integration.api.conftest import UNLIMITED, make_settings
-from tests.integration.api.documented import find_routes
+from tests.integration.api.documented import find_routes, get_document
 from tests.integration.api.prepared import prepare_two
 
 #: What every answer must hold. That valid data is accepted is no check: whether a cron
@@ -55,12 +56,9 @@ CHECKS = (
 LARGEST = "send_events"
 LONG = 50
 
-#: Requests instead of the bounds of a body, of which `make test-all` sends thousands:
-#: what a body may be, its model holds, and tests/unit/models.
-FEW = 5
-
-#: Several processes take the paths in shares.
-SHARES = 3
+#: Several processes take the paths in shares, if bodies are sent, too: what one may be,
+#: its model holds, and tests/unit/models; `make test` sends the examples.
+SHARES = 3 if "MINUTEHAND_TEST_ALL" in os.environ else 1
 
 
 @pytest.fixture
@@ -88,8 +86,7 @@ def make_config(
 
         seed: Of the requests beside the bounds.
 
-        examples: How many there are of these, for each route. None: a few, of those
-            whose bounds are not tried.
+        examples: How many there are of these, for each route.
 
         skipped: Names of routes whose bounds are not tried.
     """
@@ -99,7 +96,7 @@ def make_config(
             "headers": {"Authorization": f"Bearer {key}"},
             "generation": {
                 "deterministic": seed == 0,
-                "max-examples": examples or FEW,
+                "max-examples": examples or 1,
                 "no-shrink": True,
                 "database": "none",
             },
@@ -107,8 +104,14 @@ def make_config(
                 "stateful": {"enabled": False},
                 # Each example is sent by test_examples.py.
                 "examples": {"enabled": examples >= LONG},
-                "coverage": {"unexpected-methods": ["trace", "put"]},
+                "coverage": {
+                    "unexpected-methods": ["trace", "put"],
+                    "operation-ordering": "none",
+                },
+                "fuzzing": {"enabled": examples > 0},
             },
+            # What stands in our code is nothing to send if nothing is made up.
+            "analysis": {"constants": {"enabled": examples > 0}},
             "checks": {"enabled": False}
             | {name: {"enabled": True} for name in CHECKS}
             | {"missing_required_header": {"expected-statuses": [401, 422, 428]}},
@@ -125,15 +128,11 @@ def make_config(
                 },
                 *[
                     {
-                        f"{which}-operation-id": sorted(skipped),
-                        "phases": {phase: {"enabled": False}},
+                        "include-operation-id": sorted(skipped),
+                        "phases": {"coverage": {"enabled": False}},
                     }
-                    for which, phase in (
-                        ("include", "coverage"),
-                        *([] if examples else [("exclude", "fuzzing")]),
-                    )
-                    if skipped
-                ],
+                ]
+                * bool(skipped),
             ],
             "warnings": False,
         }
@@ -177,7 +176,9 @@ def test_every_answer_is_as_documented(
         examples=examples,
         skipped=largest if examples else with_body,
     )
-    schema: BaseSchema = schemathesis.openapi.from_dict(make_document(), config=config)
+    schema: BaseSchema = schemathesis.openapi.from_dict(
+        deepcopy(get_document()), config=config
+    )
     schema.app = app
     for path in {*paths, *endless} - {*mine}:
         schema = schema.exclude(path=path)

@@ -62,10 +62,8 @@ def test_unfit_parameters_are_refused(web: Web, query: str, parameter: str):
 
 #: What nothing of ours is called.
 IMPOSSIBLE = (
-    " ",
     "../..",
     "a\0b",
-    "%00",
     "\N{RIGHT-TO-LEFT OVERRIDE}\N{MANTELPIECE CLOCK}\n",
     "-1",
     "9" * 40,
@@ -100,7 +98,7 @@ def test_body_has_bounds(web: Web):
     assert "32 levels" in deep.json()["detail"]
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/docs", "/sign-in"])
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/sign-in"])
 def test_head_is_answered_as_get_is(web: Web, path: str):
     """Without the body: those who watch a service ask so."""
     head, got = web.client.head(path), web.client.get(path)

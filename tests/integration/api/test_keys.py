@@ -85,13 +85,9 @@ def test_secret_of_a_key_is_not_kept_for_repeats(web: Web):
 @pytest.mark.parametrize(
     ("body", "pointer", "told"),
     [
-        ({}, "/role", "viewer"),
         ({"role": "editr"}, "/role", "Did you mean 'editor'?"),
         ({"role": "viewer", "expires": "30 days"}, "/expires", "Write P30D."),
-        ({"role": "viewer", "expires": "PT0S"}, "/expires", "Write P30D"),
         ({"role": "viewer", "name": ""}, "/name", "1 to 200"),
-        ({"role": "viewer", "name": "a\u0000"}, "/name", ""),
-        ({"role": "viewer", "expire": "P1D"}, "/expire", "Did you mean 'expires'?"),
         ({"role": "viewer", "app": "../"}, "/app", "letters"),
     ],
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import post
 
@@ -41,16 +39,3 @@ def test_quiet_windows(web: Web):
         "actions": [{"uid": "daily", "app": APP, "name": "daily"}],
     } == found["quiet"]["outage"]
     assert None is web.get(f"/load?{DAY}").json()["quiet"]
-
-
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [
-        ("from=2031-01-06T00:00:00Z&until=2031-02-06T00:00:00Z", 400),
-        ("from=tomorrow", 422),
-        ("quiet=20", 400),
-    ],
-)
-def test_unfit_questions_are_refused(web: Web, query: str, status: int):
-    """A week is the most; what each period may be, actions/load says."""
-    assert web.get(f"/load?{query}").status_code == status

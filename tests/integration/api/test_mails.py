@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import writing
 from models.database.tables import changes, operation_steps, templates
 from models.role import Role
 from operations.claiming.claim import claim_operation
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.mail.message import Mail
+from tests.database import execute
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
 
@@ -74,17 +73,9 @@ def test_mail_is_read_as_it_was_sent(web: Web):
     )
 
 
-@pytest.mark.parametrize(
-    ("body", "recipient"),
-    [
-        ({"operation_id": str(OURS.id)}, "ben"),
-        ({"state": "failed", "recipients": ["cat"], "expected_count": 1}, "cat"),
-    ],
-)
-def test_mails_are_sent_again(
-    web: Web, engine: sa.Engine, body: dict[str, Any], recipient: str
-):
+def test_mails_are_sent_again(web: Web, engine: sa.Engine):
     """To these alone, by an operator, and the record of changes says who asked."""
+    body = {"state": "failed", "recipients": ["cat"], "expected_count": 1}
     answer = web.post("/mails/resend", body, role=Role.OPERATOR)
 
     assert (200, 1) == (answer.status_code, answer.json()["changed"])
@@ -97,7 +88,7 @@ def test_mails_are_sent_again(
         noted = connection.execute(
             sa.select(changes).where(changes.c.kind == "mail")
         ).one()
-    assert [recipient] == memo["resent"]["to"]
+    assert ["cat"] == memo["resent"]["to"]
     assert (APP, "sent again", answer.headers["x-request-id"]) == (
         noted.app,
         noted.change,
@@ -121,11 +112,9 @@ def test_count_must_be_as_expected(web: Web, engine: sa.Engine):
 
 @pytest.fixture
 def _templates(web: Web) -> None:
-    """Give the app two templates, one of which cannot be rendered."""
-    with writing(web.engine) as connection:
-        for name, text in (("report", "Hi {{ user.id }}"), ("wrong", "{{ nobody }}")):
-            values = {"app": APP, "name": name, "subject": "For you", "text": text}
-            connection.execute(sa.insert(templates).values(values))
+    """Give the app a template."""
+    text = {"subject": "For you", "text": "Hi {{ user.id }}"}
+    execute(web.engine, sa.insert(templates).values(app=APP, name="report", **text))
 
 
 @pytest.mark.usefixtures("_templates")
@@ -157,12 +146,7 @@ def test_template_is_mailed_to_be_looked_at(web: Web, tmp_path: Path):
 @pytest.mark.usefixtures("_templates")
 @pytest.mark.parametrize(
     ("template", "to", "pointer"),
-    [
-        ("reprot", "ada", "/template"),
-        ("wrong", "ada", "/template"),
-        ("report", "stranger@example.com", "/to"),
-        ("report", "nobody", "/to"),
-    ],
+    [("reprot", "ada", "/template"), ("report", "stranger@example.com", "/to")],
 )
 def test_test_mails_go_to_nobody_else(
     web: Web, tmp_path: Path, template: str, to: str, pointer: str

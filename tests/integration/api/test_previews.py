@@ -6,9 +6,7 @@ import pytest
 
 from api.routes.action_examples import PREVIEWS
 from models.role import Role
-from tests.integration.api.conftest import APP, OTHER, Web
-from tests.integration.api.test_actions import create
-from tests.scheduling import find_far_hour
+from tests.integration.api.conftest import APP, Web
 
 
 @pytest.mark.parametrize("name", PREVIEWS)
@@ -24,18 +22,6 @@ def test_examples_work(web: Web, name: str):
     assert 3 == len(answer.json()["occurrences"])
     assert {"Asia/Tokyo"} == {e["viewer_zone"] for e in answer.json()["occurrences"]}
     assert [] == web.get("/actions").json()["items"]
-
-
-def test_edit_is_compared(web: Web):
-    """With the action that it would replace, of one's own app only."""
-    hour = find_far_hour(web.engine)
-    uid = create(web, when={"cron_rule": f"0 {hour} * * *"})
-    body = {"when": {"cron_rule": f"0 {hour + 1} * * *"}}
-
-    found = web.post(f"/previews?uid={uid}", body).json()
-
-    assert 30 == len(found["changes"]["moved"])
-    assert 404 == web.post(f"/previews?uid={uid}", body, app=OTHER).status_code
 
 
 def test_bad_previews_say_where(web: Web):

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 import sqlalchemy as sa
 
@@ -88,61 +89,47 @@ def _name(text: str, ids: Mapping[str, str]) -> str:
     return text
 
 
-def _find_difference(web: Web, sample: Sample, never: Mapping[str, str]) -> str | None:
-    """Return how the answer differs from that about what never was."""
+def _find_twin(sample: Sample, never: Mapping[str, str]) -> Sample:
+    """Return the request that names what never was."""
     content = None if sample.content is None else sample.content.decode()
-    twin = replace(
+    return replace(
         sample,
         path=_name(sample.path, never),
         query={name: _name(text, never) for name, text in sample.query.items()},
         content=None if content is None else _name(content, never).encode(),
     )
-    key = web.keys[OTHER, Role.ADMIN]
-    told, unknown = (
-        f"{answer.status_code} {json.loads(answer.content or '{}').get('detail')}"
-        for answer in (send(web, sample, key), send(web, twin, key))
-    )
-    told = _name(told, never)
-    return None if told == unknown else f"{told}, and of what never was {unknown}"
+
+
+def _tell(answer: httpx2.Response, never: Mapping[str, str]) -> str:
+    """Return the status and the words of an answer."""
+    detail = json.loads(answer.content or "{}").get("detail")
+    return _name(f"{answer.status_code} {detail}", never)
 
 
 def test_foreign_things_do_not_exist(free_web: Web, apps: tuple[Prepared, Prepared]):
-    """
-    404 (or an empty list) for whoever may use the route, in the words for what never
-    was; 403 for whoever may not.
-    """
+    """404, or an empty list, in the words for what never was."""
     asked, asking = apps
     faults = []
     before = digest_tables(free_web.engine, but=OF_KEYS)
     for route in ROUTES:
-        samples = [*find_foreign(route, asked, asking)]
         never = make_up(route, asked, asking)
-        faults += [
-            f"{route} {sample.path}: {differs}"
-            for sample in samples
-            if (differs := _find_difference(free_web, sample, never))
-        ]
-        least = Role(str(route.role))
-        for role in (least, *(each for each in Role if each < least)):
-            for sample in samples:
-                answer = send(free_web, sample, free_web.keys[OTHER, role])
-                text = answer.text + str(answer.headers)
-                name = f"{route} {sample.path} {dict(sample.query)} {sample.content!r}"
-                if asked.mark in text:
-                    faults.append(f"{name}: shows {text[:300]}")
-                is_fit = role is least
-                if not is_fit and answer.status_code != 403:
-                    faults.append(f"{name} as {role}: {answer.status_code}")
-                if is_fit and not _is_unknown(answer, sample):
-                    told = f"{answer.status_code} {answer.text[:200]}"
-                    faults.append(f"{name} as {role}: {told}")
+        key = free_web.keys[OTHER, Role(str(route.role))]
+        for sample in find_foreign(route, asked, asking):
+            answer = send(free_web, sample, key)
+            told = _tell(answer, never)
+            unknown = _tell(send(free_web, _find_twin(sample, never), key), never)
+            name = f"{route} {sample.path} {dict(sample.query)} {sample.content!r}"
+            if asked.mark in answer.text + str(answer.headers):
+                faults.append(f"{name} shows {answer.text[:200]}")
+            if told != unknown or not _is_unknown(answer, sample):
+                faults.append(f"{name}: {told}, and of what never was {unknown}")
     after = digest_tables(free_web.engine, but=OF_KEYS)
     faults += [f"changed: {each}" for each in before if before[each] != after[each]]
     if faults:
         pytest.fail("\n".join(faults))
 
 
-def _is_unknown(answer: Any, sample: Sample) -> bool:
+def _is_unknown(answer: httpx2.Response, sample: Sample) -> bool:
     if answer.status_code == 200 and sample.method == "GET":
         if not answer.headers["content-type"].startswith("application/json"):
             return not answer.content
@@ -172,35 +159,48 @@ def test_app_that_an_example_leaves_out_is_unknown_too(
 
 
 def test_nothing_of_others_is_shown(free_web: Web, apps: tuple[Prepared, Prepared]):
-    """Each route, asked about one's own, holds nothing that another app has written."""
+    """
+    Each route, asked about one's own, holds nothing that another app has written, and
+    answers as documented.
+    """
     asked, asking = apps
     faults = []
     for route in ROUTES:
         for sample in route.make_samples(find_ids(route, asking)):
             answer = send(free_web, sample, free_web.keys[OTHER, Role.ADMIN])
             text = answer.text + str(answer.headers)
+            name = f"{route} ({sample.name})"
+            faults += [f"{name}: {each}" for each in route.find_faults(answer)]
             if asked.mark in text:
                 at = text.index(asked.mark)
-                faults.append(f"{route} ({sample.name}): …{text[at - 200 : at + 50]}…")
+                faults.append(f"{name}: …{text[at - 200 : at + 50]}…")
     if faults:
         pytest.fail("\n".join(faults))
+
+
+def find_lower(route: Route) -> Role | None:
+    """Return the role below the least one of *route*; what those below may, it may."""
+    return max((each for each in Role if each < Role(str(route.role))), default=None)
 
 
 def test_lower_role_does_nothing(free_web: Web, apps: tuple[Prepared, Prepared]):
     """403, whatever is asked, and nothing is changed."""
     own, _ = apps
-    faults = []
+    lower = [(route, role) for route in ROUTES if (role := find_lower(route))]
     before = digest_tables(free_web.engine, but=OF_KEYS)
-    for route in ROUTES:
-        for sample in route.make_samples(find_ids(route, own)):
-            for role in [each for each in Role if each < Role(str(route.role))]:
-                answer = send(free_web, sample, free_web.keys[own.app, role])
-                if answer.status_code != 403:
-                    faults.append(f"{route} as {role}: {answer.status_code}")
 
-    if faults:
-        pytest.fail("\n".join(faults))
+    answers = {
+        str(route): ask_first(free_web, route, own, free_web.keys[own.app, role])
+        for route, role in lower
+    }
+
+    assert dict.fromkeys(answers, 403) == answers
     assert digest_tables(free_web.engine, but=OF_KEYS) == before
+
+
+def ask_first(web: Web, route: Route, own: Prepared, key: str | None) -> int:
+    """Return the status of the answer to the first example of a route."""
+    return send(web, next(route.make_samples(find_ids(route, own))), key).status_code
 
 
 def test_nobody_is_let_in_without_a_valid_key(
@@ -209,23 +209,14 @@ def test_nobody_is_let_in_without_a_valid_key(
     """401 with none, a wrong, a revoked or an expired one, and nothing is changed."""
     own, _ = apps
     keys = {role: free_web.keys[own.app, role] for role in Role}
-    kinds: dict[str, str | None] = {
-        "none": None,
-        "wrong": f"{keys[Role.ADMIN]}x",
-        "revoked": keys[Role.ADMIN],
-        "expired": keys[Role.EDITOR],
-    }
-    for kind, column in (("revoked", "revoked_at"), ("expired", "expires_at")):
-        key_id = str(kinds[kind]).split("_")[1]
-        end = sa.update(api_keys).where(api_keys.c.id == key_id)
+    bad = [f"{keys[Role.ADMIN]}x", keys[Role.ADMIN], keys[Role.EDITOR]]
+    for key, column in zip(bad[1:], ("revoked_at", "expires_at"), strict=True):
+        end = sa.update(api_keys).where(api_keys.c.id == key.split("_")[1])
         execute(free_web.engine, end.values({column: db_now()}))
     before = digest_tables(free_web.engine, but=OF_KEYS)
-    answers = {
-        (str(route), kind): send(free_web, sample, key).status_code
-        for route in ROUTES
-        for sample in [*route.make_samples(find_ids(route, own))][:1]
-        for kind, key in kinds.items()
-    }
 
-    assert {name: status for name, status in answers.items() if status != 401} == {}
+    without = {str(each): ask_first(free_web, each, own, None) for each in ROUTES}
+
+    assert dict.fromkeys(without, 401) == without
+    assert [401] * 3 == [ask_first(free_web, ROUTES[0], own, key) for key in bad]
     assert digest_tables(free_web.engine, but=OF_KEYS) == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from copy import copy
 from datetime import timedelta
 from typing import Any
 
@@ -20,13 +21,20 @@ from tests.scheduling import make_document
 EDITED = make_document(when={"cron_rule": "0 9 * * 1"})
 
 
+@pytest.fixture(scope="module")
+def tools() -> Tools:
+    """Give all tools, once: to read the document takes longer than any call."""
+    return Tools(None)  # type: ignore[arg-type]  # who asks something has an application
+
+
 class Agent:
     """Calls tools with a key, one call after the other."""
 
-    def __init__(self, web: Web) -> None:
+    def __init__(self, web: Web, tools: Tools) -> None:
         self.now = 1_800_000_000.0
         self._web = web
-        self._tools = Tools(web.client.app, clock=lambda: self.now)
+        self._tools = copy(tools)
+        self._tools._app, self._tools._clock = web.client.app, lambda: self.now
 
     def call(
         self,
@@ -48,8 +56,8 @@ class Agent:
 
 
 @pytest.fixture
-def agent(web: Web) -> Agent:
-    return Agent(web)
+def agent(web: Web, tools: Tools) -> Agent:
+    return Agent(web, tools)
 
 
 def read(answer: ToolAnswer) -> tuple[int, str]:
@@ -64,9 +72,9 @@ def count(web: Web) -> int:
     return len(web.get("/actions").json()["items"])
 
 
-def test_tools_say_what_they_take():
+def test_tools_say_what_they_take(tools: Tools):
     """In JSON Schema that refers to nothing outside of itself."""
-    listed = Tools(None).listed  # type: ignore[arg-type]  # nothing is asked
+    listed = tools.listed
 
     assert [*READING, POST] == list(listed)
     for tool in listed.values():
@@ -226,14 +234,15 @@ def test_bad_arguments_are_refused(agent: Agent):
         assert status == found[0], (name, found)
 
 
-def test_call_has_a_deadline():
+def test_call_has_a_deadline(tools: Tools):
     """An API that does not answer is told of; nobody waits for ever."""
 
     async def hang(_scope: Scope, _receive: Receive, _send: Send) -> None:
         await asyncio.Event().wait()
 
-    tools = Tools(hang, within=timedelta(milliseconds=1))
+    hanging = copy(tools)
+    hanging._app, hanging._within = hang, timedelta(milliseconds=1)
 
-    status, words = read(asyncio.run(tools.call("doctor", {}, None)))
+    status, words = read(asyncio.run(hanging.call("doctor", {}, None)))
 
     assert (504, "there was no answer within 0.001 s") == (status, words)

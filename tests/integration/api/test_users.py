@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from urllib.parse import quote
 
@@ -20,22 +19,6 @@ ADA = {"email": "ada@example.com", "name": "Ada", "groups": ["boss"]}
 
 def _ids(answer: Any) -> list[str]:
     return [each["id"] for each in answer.json()["items"]]
-
-
-def test_users_are_listed_and_filtered(web: Web):
-    """By id, part by part; a cursor fits its own filters only."""
-    web.put(f"{USERS}/eve", {"groups": ["boss"], "disabled": True})
-
-    first = web.get(f"{USERS}?limit=2", role=Role.VIEWER)
-    cursor = first.json()["next_cursor"]
-    second = web.get(f"{USERS}?limit=2&cursor={cursor}")
-    other = web.get(f"{USERS}?inactive=true&cursor={cursor}")
-
-    assert [["ada", "eve"], ["zoe"]] == [_ids(first), _ids(second)]
-    assert 422 == other.status_code
-    assert ["eve"] == _ids(web.get(f"{USERS}?inactive=true&group=boss&text=EV"))
-    assert ["ada", "zoe"] == _ids(web.get(f"{USERS}?inactivated=false"))
-    assert 422 == web.get(f"{USERS}?inactive=perhaps").status_code
 
 
 def test_user_is_put_patched_and_deleted(web: Web):
@@ -61,9 +44,7 @@ def test_user_is_put_patched_and_deleted(web: Web):
     assert 404 == web.get(f"{USERS}/bob").status_code
 
 
-@pytest.mark.parametrize(
-    "user_id", ["ada@example.com", "a/b", "50%", "Zoë x", "ünï/members/x"]
-)
+@pytest.mark.parametrize("user_id", ["50%", "ünï/members/x"])
 def test_any_id_has_an_address(web: Web, user_id: str):
     """Whatever characters it has."""
     path = f"{USERS}/{quote(user_id, safe='')}"
@@ -136,28 +117,3 @@ def test_events_are_raised_when_asked_for(web: Web):
 
     with web.engine.connect() as connection:
         assert 4 == connection.execute(count).scalar_one()
-
-
-def test_groups_are_those_of_their_members(web: Web):
-    """They exist while somebody is in them."""
-    none = web.get(GROUPS)
-    for user in ("ada", "zoe"):
-        web.patch(f"{USERS}/{user}", {"groups": ["the boss"]})
-    listed = web.get(GROUPS, role=Role.VIEWER)
-
-    assert [] == none.json()["items"]
-    assert [{"name": "the boss", "members": 2}] == listed.json()["items"]
-
-
-def test_of_two_changes_of_one_version_one_is_made(web: Web):
-    """Whoever comes second is told what there is now, however close the two are."""
-    tag = web.get(f"{USERS}/ada").headers["etag"]
-
-    def change(name: str) -> int:
-        body, headers = {"name": name}, {"If-Match": tag}
-        return web.patch(f"{USERS}/ada", body, headers=headers).status_code
-
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        codes = sorted(pool.map(change, "abcd"))
-
-    assert [200, 412, 412, 412] == codes
