@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +59,8 @@ def browser(browse: Browser) -> TestClient:
     return browse()
 
 
-def new_key(engine: sa.Engine, role: Role = Role.ADMIN, **options: Any) -> str:
-    return write_by(engine, create_key, app=None, role=role, name="ada", **options).text
+def new_key(engine: sa.Engine, role: Role = Role.ADMIN, app: str | None = None) -> str:
+    return write_by(engine, create_key, app=app, role=role, name="ada").text
 
 
 def new_link(engine: sa.Engine) -> str:
@@ -69,11 +72,67 @@ def enter(browser: TestClient, secret: str, **more: Any) -> httpx2.Response:
     return browser.post("/sign-in", data={"secret": secret, **more}, headers=headers)
 
 
+@dataclass(frozen=True)
+class Person:
+    """
+    Somebody who is signed in.
+
+    Args:
+        shop: The small app that is looked at.
+    """
+
+    client: TestClient
+    shop: Prepared
+
+    def look(self, path: str, status: int = 200) -> str:
+        """Return the text of a page, which must answer with *status*."""
+        answer = self.client.get(path)
+        assert status == answer.status_code, (path, answer.text[-2000:])
+        return unescape(answer.text)
+
+    def send(self, path: str, **fields: Any) -> httpx2.Response:
+        """Send a form of the page at *path*, as it is, with *fields* filled in."""
+        page = self.client.get(path).text
+        hidden = re.findall(
+            r'<input\s+type="hidden"\s+name="([^"]*)"\s+value="([^"]*)"', page
+        )
+        form: dict[str, Any] = {}
+        for name, value in hidden:
+            form.setdefault(name, []).append(unescape(value))
+        (action,) = re.findall(r'id="dialog" method="post" action="([^"]*)"', page)
+        action = unescape(action)
+        return self.client.post(action, data={**form, **fields}, headers=OWN)
+
+    def do(self, path: str, **fields: Any) -> str:
+        """Send a form that is accepted; return the text of the page that follows."""
+        answer = self.send(path, **fields)
+        assert 303 == answer.status_code, answer.text[-2000:]
+        return self.look(answer.headers["location"])
+
+
+def sign_in(
+    client: TestClient,
+    engine: sa.Engine,
+    shop: Prepared,
+    role: Role = Role.ADMIN,
+    app: str | None = None,
+) -> Person:
+    """Return somebody with *role*, who sees *app* alone; None: all apps."""
+    assert 303 == enter(client, new_key(engine, role, app=app)).status_code
+    return Person(client, shop)
+
+
 @pytest.fixture
 def shop(engine: sa.Engine, tmp_path: Path) -> Prepared:
     """Give a small app that has everything, beside another one."""
     shop, _books = prepare_two(engine, tmp_path)
     return shop
+
+
+@pytest.fixture
+def admin(browser: TestClient, engine: sa.Engine, shop: Prepared) -> Person:
+    """Give somebody who may do everything."""
+    return sign_in(browser, engine, shop)
 
 
 @pytest.fixture(scope="session")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import pytest
 import sqlalchemy as sa
-from starlette.testclient import TestClient
 
 from models.database.engine import reading, writing
 from models.database.tables import (
@@ -17,20 +15,11 @@ from models.database.tables import (
     small_apps,
     users,
 )
-from models.role import Role
-from serving.access.manage_keys import create_key
-from tests.database import execute, fetch_rows, write_by
+from tests.database import execute, fetch_rows
 from tests.integration.api.prepared import Prepared
-from tests.integration.web.conftest import Browser
-from tests.integration.web.people import Person, sign_in
+from tests.integration.web.conftest import OWN, Browser, Person, enter, new_key
 
 STEP = "send_email"
-
-
-@pytest.fixture
-def admin(browser: TestClient, engine: sa.Engine, shop: Prepared) -> Person:
-    """Give somebody who may do everything."""
-    return sign_in(browser, engine, shop)
 
 
 def _paths(shop: Prepared) -> list[str]:
@@ -100,7 +89,9 @@ def test_empty_pages_say_how_to_begin(browse: Browser, engine: sa.Engine):
     """With the address of the installation itself."""
     browser = browse(web_url="https://minutehand.example.org")
     execute(engine, sa.insert(small_apps).values(uid="new", name="New"))
-    person = _sign_in_at(browser, engine, "https://minutehand.example.org")
+    own = {"Origin": "https://minutehand.example.org"}
+    assert 303 == enter(browser, new_key(engine), headers=own).status_code
+    person = Person(browser, Prepared("new", "Qnewq"))
 
     assert "Send the first one" in person.look("/events")
     data = person.look("/apps/new")
@@ -109,13 +100,6 @@ def test_empty_pages_say_how_to_begin(browse: Browser, engine: sa.Engine):
     assert "https://minutehand.example.org/api/v1/apps/shop/events" in person.look(
         "/events"
     )
-
-
-def _sign_in_at(browser: TestClient, engine: sa.Engine, origin: str) -> Person:
-    key = write_by(engine, create_key, app=None, role=Role.ADMIN, name="ada").text
-    answer = browser.post("/sign-in", data={"secret": key}, headers={"Origin": origin})
-    assert 303 == answer.status_code
-    return Person(browser, Prepared("new", "Qnewq"))
 
 
 def test_titles_of_domains_and_sender_of_mails_are_shown(
@@ -166,9 +150,7 @@ def test_versions_that_were_seen_are_published(admin: Person, engine: sa.Engine)
         sa.update(domains).where(domains.c.app == "shop").values(staged_version=1),
     )
     stale = admin.client.post(
-        "/apps/shop/publish",
-        data={"version": "sales=3"},
-        headers={"Origin": "http://testserver"},
+        "/apps/shop/publish", data={"version": "sales=3"}, headers=OWN
     )
     published = admin.do(path)
     rolled = admin.do("/apps/shop/rollback?domain=sales")
@@ -237,9 +219,8 @@ def test_event_is_sent_once_and_replayed(admin: Person, engine: sa.Engine):
     form = admin.look("/events/send?app=shop")
     wrong = admin.send("/events/send?app=shop", event="bought", user="nobody")
     fields = {"app": "shop", "event": "app.bought", "user": "ada", "key": "1"}
-    origin = {"Origin": "http://testserver"}
-    first = admin.client.post("/events/send", data=fields, headers=origin)
-    again = admin.client.post("/events/send", data=fields, headers=origin)
+    first = admin.client.post("/events/send", data=fields, headers=OWN)
+    again = admin.client.post("/events/send", data=fields, headers=OWN)
     page = admin.look(first.headers["location"])
     replayed = admin.do(f"{first.headers['location']}/replay")
 
@@ -260,9 +241,7 @@ def test_facts_about_users_are_not_replayed(admin: Person, engine: sa.Engine):
 
     assert "It cannot be replayed" in admin.look(f"{path}/replay")
     assert "Run an action for the user instead" in admin.look(path)
-    sent = admin.client.post(
-        f"{path}/replay", data={"key": "1"}, headers={"Origin": "http://testserver"}
-    )
+    sent = admin.client.post(f"{path}/replay", data={"key": "1"}, headers=OWN)
     assert 409 == sent.status_code
 
 

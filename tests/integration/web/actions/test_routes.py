@@ -24,7 +24,6 @@ from models.errors import UnreachableError
 from models.operation_state import OperationState
 from models.requests import PauseModel
 from models.role import Role
-from serving.access.manage_keys import create_key
 from tests.database import fetch_rows, read_by, write_by
 from tests.integration.web.conftest import OWN, Browser, enter, new_key
 from tests.scheduling import (
@@ -69,9 +68,8 @@ def send(page: TestClient, path: str, **fields: Any) -> httpx2.Response:
 
 def enter_as(browse: Browser, engine: sa.Engine, role: Role, app: str) -> TestClient:
     """Return a browser of somebody of one small app."""
-    key = write_by(engine, create_key, app=app, role=role, name="zoe").text
     browser = browse("10.1.1.2")
-    enter(browser, key)
+    enter(browser, new_key(engine, role, app))
     return browser
 
 
@@ -190,20 +188,15 @@ def test_many_are_paused_after_their_count_and_names(
     assert 303 == send(page, f"{begun.headers['location']}/cancel").status_code
 
 
-@pytest.mark.parametrize(
-    ("wrong", "status"),
-    [({"until": "soon"}, 422), ({"until": "2020-01-01T00:00"}, 400)],
-)
-def test_what_is_typed_beside_many_is_asked_for_again(
-    page: TestClient, wrong: dict[str, str], status: int
-):
+def test_what_is_typed_beside_many_is_asked_for_again(page: TestClient):
     """What was chosen, and whatever else was typed, is still there."""
     given = {"change": "pause", "filter": '{"app": "shop"}', "expected_count": "1"}
-    again = send(page, "/bulk/new", note="freeze", **given, **wrong)
+    for until, status in (("soon", 422), ("2020-01-01T00:00", 400)):
+        again = send(page, "/bulk/new", note="freeze", until=until, **given)
 
-    assert "Pause 1 action?" in read(again, status)
-    assert f'value="{wrong["until"]}"' in again.text
-    assert 'value="freeze"' in again.text
+        assert "Pause 1 action?" in read(again, status)
+        assert f'value="{until}"' in again.text
+        assert 'value="freeze"' in again.text
 
 
 def test_a_database_that_is_away_is_no_wrong_choice(
@@ -219,23 +212,18 @@ def test_a_database_that_is_away_is_no_wrong_choice(
     assert 503 == page.get("/bulk/new?change=run&all=1").status_code
 
 
-@pytest.mark.parametrize(
-    ("query", "told"),
-    [
+def test_a_change_that_makes_no_sense_is_refused(page: TestClient):
+    """With the words of the API; nothing is changed."""
+    for query, told in (
         ("change=pause", "Nothing is chosen."),
         ("change=explode&all=1", "explode"),
         ("all=1", "'' is not one of"),
         ("change=pause&all=1&state=asleep", "asleep"),
-    ],
-)
-def test_a_change_that_makes_no_sense_is_refused(
-    page: TestClient, query: str, told: str
-):
-    """With the words of the API; nothing is changed."""
-    shown = read(page.get(f"/bulk/new?{query}"), 422)
+    ):
+        shown = read(page.get(f"/bulk/new?{query}"), 422)
 
-    assert "Nothing was changed" in shown
-    assert told in shown
+        assert "Nothing was changed" in shown, query
+        assert told in shown, query
 
 
 def test_an_action_is_paused_and_resumed(page: TestClient, engine: sa.Engine):

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import writing
 from models.database.tables import leaderships
 from overview.installation.leaders import Unled
-from tests.database import read_by
+from tests.database import execute, read_by
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -78,17 +77,21 @@ def test_missed_occurrences_are_counted(engine: sa.Engine):
     assert "catch_up does not include it" in say(entry)
 
 
-def test_outage_is_named(engine: sa.Engine):
-    """From the first occurrence that was missed until somebody led again."""
+def lead_again(engine: sa.Engine) -> tuple[datetime, datetime]:
+    """Let somebody lead for ten minutes; return when nobody did, from and until."""
     now = get_now(engine)
     first, back = now - 30 * MINUTE, now - 10 * MINUTE
-    with writing(engine) as connection:
-        for fence, since in ((1, now - 90 * MINUTE), (2, back)):
-            connection.execute(
-                sa.insert(leaderships).values(
-                    fence=fence, hostname="a", pid=fence, acquired_at=since
-                )
-            )
+    led = [
+        {"fence": fence, "hostname": "a", "pid": fence, "acquired_at": since}
+        for fence, since in ((1, now - 90 * MINUTE), (2, back))
+    ]
+    execute(engine, sa.insert(leaderships), led)
+    return first, back
+
+
+def test_outage_is_named(engine: sa.Engine):
+    """From the first occurrence that was missed until somebody led again."""
+    first, back = lead_again(engine)
     put(
         engine,
         0,
@@ -191,15 +194,7 @@ def test_only_the_app_and_the_day_count(engine: sa.Engine):
 
 def test_one_outage_is_told_once(engine: sa.Engine):
     """Who missed most comes first; what was missed otherwise is apart."""
-    now = get_now(engine)
-    first, back = now - 30 * MINUTE, now - 10 * MINUTE
-    with writing(engine) as connection:
-        for fence, since in ((1, now - 90 * MINUTE), (2, back)):
-            connection.execute(
-                sa.insert(leaderships).values(
-                    fence=fence, hostname="a", pid=fence, acquired_at=since
-                )
-            )
+    first, back = lead_again(engine)
     for number in range(7):
         put(
             engine,
@@ -216,6 +211,7 @@ def test_one_outage_is_told_once(engine: sa.Engine):
                 "count": number + 1,
             },
         )
+    now = get_now(engine)
     later = put(engine, 7, state="missed", reason="outage", finished_at=now)
 
     found = fetch(engine)

@@ -158,24 +158,19 @@ def test_cookies_behind_tls(staff: Staff, provider: RealProvider):
     assert ["https://minutehand.example.org/sign-in/company/back"] == back
 
 
-@pytest.mark.parametrize(
-    ("groups", "told"),
-    [
+def test_groups_are_roles(staff: Staff, provider: RealProvider):
+    """The greatest counts."""
+    browser = staff(provider.issuer)
+    for groups, told in (
         (["shop-team"], "editor of small app shop"),
         (["staff"], "viewer of all small apps"),
         ("ops", "admin of all small apps"),
         (["ops", "shop-team", "book-team"], "admin of all small apps"),
-    ],
-)
-def test_groups_are_roles(
-    staff: Staff, provider: RealProvider, groups: object, told: str
-):
-    """The greatest counts."""
-    provider.add("zoe", groups=groups)
-    browser = staff(provider.issuer)
-    enter(browser, provider, "zoe")
+    ):
+        provider.add("zoe", groups=groups)
+        enter(browser, provider, "zoe")
 
-    assert told in browser.get("/sign-in").text
+        assert told in browser.get("/sign-in").text
 
 
 def test_person_of_two_apps_chooses(staff: Staff, provider: RealProvider):
@@ -197,19 +192,20 @@ def test_person_of_two_apps_chooses(staff: Staff, provider: RealProvider):
     assert "editor of small app shop" in browser.get("/sign-in").text
 
 
-@pytest.mark.parametrize("groups", [None, [], ["other"], [1, None, {}], {"ops": 1}])
 def test_nobody_without_a_group_comes_in(
-    staff: Staff, provider: RealProvider, engine: sa.Engine, groups: object
+    staff: Staff, provider: RealProvider, engine: sa.Engine
 ):
     """They are told why, and by whom it is mended."""
-    provider.add("eve", groups=groups)
     browser = staff(provider.issuer)
-    answer = enter(browser, provider, "eve")
+    unfit: tuple[object, ...] = (None, [], ["other"], [1, None, {}], {"ops": 1})
+    for groups in unfit:
+        provider.add("eve", groups=groups)
+        answer = enter(browser, provider, "eve")
 
-    assert 403 == answer.status_code
-    assert "eve is in no group that may use this installation" in answer.text
-    assert 'role="alert"' in answer.text
-    demand_nobody(browser, engine)
+        assert (403, groups) == (answer.status_code, groups)
+        assert "eve is in no group that may use this installation" in answer.text
+        assert 'role="alert"' in answer.text
+        demand_nobody(browser, engine)
 
 
 def test_session_ends_with_the_token(staff: Staff, rogue: Rogue, engine: sa.Engine):
@@ -333,48 +329,47 @@ def sign_by_other(claims: dict[str, Any]) -> str:
     return jwt.encode({"alg": "RS256", "kid": "first"}, claims, key)
 
 
-@pytest.mark.parametrize(
-    ("claims", "token"),
-    [
-        ({"iss": "https://evil.example"}, None),
-        ({"aud": "other"}, None),
-        ({"aud": [CLIENT, "other"], "azp": "other"}, None),
-        ({"aud": None}, None),
-        ({"azp": "other"}, None),
-        ({"nonce": "other"}, None),
-        ({"nonce": None}, None),
-        ({"exp": 1_700_000_000}, None),
-        ({"exp": None}, None),
-        ({"exp": "tomorrow"}, None),
-        ({"iat": 2**40}, None),
-        ({"nbf": 2**40}, None),
-        ({"sub": ""}, None),
-        ({"sub": None}, None),
-        ({"sub": ["ada"]}, None),
-        ({"sub": "a\nb"}, None),
-        ({}, sign_none),
-        ({}, sign_by_secret),
-        ({}, sign_by_other),
-        ({}, lambda _: "rubbish"),
-        ({}, lambda _: 7),
-        ({}, lambda _: {"a": 1}),
-    ],
+#: What each lacks, and who made it: of whom none is the provider.
+BAD_TOKENS: tuple[
+    tuple[dict[str, Any], Callable[[dict[str, Any]], Any] | None], ...
+] = (
+    ({"iss": "https://evil.example"}, None),
+    ({"aud": "other"}, None),
+    ({"aud": [CLIENT, "other"], "azp": "other"}, None),
+    ({"aud": None}, None),
+    ({"azp": "other"}, None),
+    ({"nonce": "other"}, None),
+    ({"nonce": None}, None),
+    ({"exp": 1_700_000_000}, None),
+    ({"exp": None}, None),
+    ({"exp": "tomorrow"}, None),
+    ({"iat": 2**40}, None),
+    ({"nbf": 2**40}, None),
+    ({"sub": ""}, None),
+    ({"sub": None}, None),
+    ({"sub": ["ada"]}, None),
+    ({"sub": "a\nb"}, None),
+    ({}, sign_none),
+    ({}, sign_by_secret),
+    ({}, sign_by_other),
+    ({}, lambda _: "rubbish"),
+    ({}, lambda _: 7),
+    ({}, lambda _: {"a": 1}),
 )
+
+
 def test_token_that_is_not_good_lets_nobody_in(
-    staff: Staff,
-    rogue: Rogue,
-    engine: sa.Engine,
-    claims: dict[str, Any],
-    token: Callable[[dict[str, Any]], str] | None,
+    staff: Staff, rogue: Rogue, engine: sa.Engine
 ):
     """Whatever is wrong with it; neither page nor log has any of it."""
-    rogue.claims, rogue.token = claims, token
     browser = staff(rogue.issuer)
-    answer = enter_rogue(browser, rogue)
+    for number, (claims, token) in enumerate(BAD_TOKENS):
+        rogue.claims, rogue.token = claims, token
+        answer = enter_rogue(browser, rogue)
 
-    assert 403 == answer.status_code
-    assert "sent a token that is not good" in answer.text
-    demand_nobody(browser, engine)
+        assert (403, number) == (answer.status_code, number)
+        assert "sent a token that is not good" in answer.text, claims
+        demand_nobody(browser, engine)
 
 
 DEEP = b"[" * 100_000
@@ -502,38 +497,36 @@ def test_answer_counts_once_and_in_its_browser(
     assert ["session"] == find_sessions(engine)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda query: query | {"state": "x"},
-        lambda query: query | {"state": "\udcff"},
-        lambda query: {"code": query["code"]},
-        lambda query: {"state": query["state"]},
-        lambda query: query | {"code": ""},
-        lambda query: query | {"iss": "https://evil.example"},
-        lambda query: {"state": query["state"], "error": "<script>"},
-    ],
+#: What a browser is made to send in the place of the provider's answer.
+CHANGES: tuple[Callable[[dict[str, str]], dict[str, str]], ...] = (
+    lambda query: query | {"state": "x"},
+    lambda query: query | {"state": "\udcff"},
+    lambda query: {"code": query["code"]},
+    lambda query: {"state": query["state"]},
+    lambda query: query | {"code": ""},
+    lambda query: query | {"iss": "https://evil.example"},
+    lambda query: {"state": query["state"], "error": "<script>"},
 )
+
+
 def test_answer_that_is_another_lets_nobody_in(
-    staff: Staff,
-    rogue: Rogue,
-    engine: sa.Engine,
-    change: Callable[[dict[str, str]], dict[str, str]],
+    staff: Staff, rogue: Rogue, engine: sa.Engine
 ):
     """And the provider is not asked."""
     browser = staff(rogue.issuer)
-    address = urlsplit(rogue.sign_in(leave(browser)))
-    query = {name: each[0] for name, each in parse_qs(address.query).items()}
-    changed = {
-        name: value.encode(errors="surrogateescape")
-        for name, value in change(query).items()
-    }
-    answer = browser.get(address.path, params=changed)
+    for number, change in enumerate(CHANGES):
+        address = urlsplit(rogue.sign_in(leave(browser)))
+        query = {name: each[0] for name, each in parse_qs(address.query).items()}
+        changed = {
+            name: value.encode(errors="surrogateescape")
+            for name, value in change(query).items()
+        }
+        answer = browser.get(address.path, params=changed)
 
-    assert 403 == answer.status_code
-    assert "<script>" not in answer.text
-    assert [] == rogue.asked
-    demand_nobody(browser, engine)
+        assert (403, number) == (answer.status_code, number)
+        assert "<script>" not in answer.text
+        assert [] == rogue.asked
+        demand_nobody(browser, engine)
 
 
 def test_person_who_does_not_want_to_is_told(

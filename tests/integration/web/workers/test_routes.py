@@ -16,7 +16,6 @@ from models.operation_state import Queue
 from models.requests import PauseModel
 from models.role import Role
 from operations.fleet.processes import fetch_processes
-from serving.access.manage_keys import create_key
 from tests.database import read_by
 from tests.integration.web.conftest import OWN, Browser, enter, new_key
 from tests.presence import give_sign, make_worker
@@ -149,9 +148,8 @@ def test_tenant_sees_what_waits_of_its_app(browse: Browser, engine: sa.Engine):
     edit(engine, mine.id, app="shop", send_at=get_now(engine) - timedelta(minutes=3))
     with writing(engine, author=Author("root@secret")) as connection:
         pause_queue(connection, Queue.QUICK, PauseModel(note="update"))
-        key = create_key(connection, app="shop", role=Role.ADMIN).text
     browser = browse()
-    enter(browser, key)
+    enter(browser, new_key(engine, app="shop"))
 
     page = read(browser)
     answer = browser.get("/workers/queues/quick/pause")
