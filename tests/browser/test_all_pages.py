@@ -188,6 +188,7 @@ _ADD_ROWS = """
 """
 
 
+@pytest.mark.look
 def test_contrast_is_looked_at_wherever_it_differs(looker: Looker, site: Site):
     """Rows that are seen as those before them are passed over, and no others."""
     page = looker.open(site, "/keys")
@@ -199,6 +200,7 @@ def test_contrast_is_looked_at_wherever_it_differs(looker: Looker, site: Site):
         check_axe(page, only="color-contrast")
 
 
+@pytest.mark.look
 @pytest.mark.parametrize(
     ("path", "box", "mark"),
     [("/", "#rail-box", ".t-now"), ("/calendar", "#week", ".h-now")],
@@ -217,6 +219,7 @@ def test_wide_pictures_open_at_now(
     assert 0 == page.evaluate("scrollY")
 
 
+@pytest.mark.look
 def test_back_leaves_the_question_and_not_the_page(looker: Looker, site: Site):
     """Whether by the key of the browser or by the button of the question."""
     page = looker.open(site, "/actions")
@@ -237,6 +240,7 @@ def test_back_leaves_the_question_and_not_the_page(looker: Looker, site: Site):
     expect(page).to_have_url(f"{site.url}/actions")
 
 
+@pytest.mark.look
 @pytest.mark.parametrize("way", ["two clicks", "two presses", "a press that rests"])
 def test_question_is_asked_once_and_answered_by_none_in_haste(
     looker: Looker, site: Site, way: str

@@ -70,15 +70,6 @@ class Named:
         self.event = f"/events/{event.app}/{event.id}"
 
 
-def test_keys_open_what_asks(looker: Looker, site: Site):
-    """And it goes by a key."""
-    page = looker.open(site, Named(site).app)
-    page.keyboard.press("p")
-    expect(page.get_by_role("dialog")).to_contain_text("Pause")
-    page.keyboard.press("Escape")
-    expect(page.get_by_role("dialog")).to_have_count(0)
-
-
 def test_mail_can_neither_run_nor_load_nor_lead_away(looker: Looker, own_site: Site):
     """Whoever wrote it, in its frame or opened alone."""
     named = Named(own_site)

@@ -10,6 +10,7 @@ from tests.scheduling import add_app, post
 from tests.seeded.sites import Site
 
 
+@pytest.mark.look
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_page_tells_what_is_wrong(looker: Looker, site: Site, width: int):
     """The verdict is the largest."""
@@ -41,6 +42,7 @@ def test_everything_is_paused_in_place_and_resumed(looker: Looker, own_site: Sit
     expect(page.locator("#told")).to_contain_text("Resumed")
 
 
+@pytest.mark.look
 def test_keyboard_reaches_everything(looker: Looker, site: Site):
     """Also the picture, which scrolls in its box; and the search by its key."""
     page = looker.open(site, "/", width=NARROW)
@@ -54,6 +56,7 @@ def test_keyboard_reaches_everything(looker: Looker, site: Site):
     page.wait_for_url("**/apps/kestrel-air")
 
 
+@pytest.mark.look
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_what_comes_in_days_fits(looker: Looker, empty_site: Site, width: int):
     """With its day, its offset and how far away it is, in the zone of its rule."""

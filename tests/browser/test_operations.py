@@ -24,6 +24,7 @@ def find(site: Site, state: str) -> str:
     return str(fetch_rows(site.engine, query.order_by(*order).limit(1)).scalar_one())
 
 
+@pytest.mark.look
 def test_list_is_used_with_keys(looker: Looker, site: Site):
     """From row to row with j and k; x selects, r asks."""
     page = looker.open(site, "/operations?state=failed")
@@ -108,6 +109,7 @@ def test_run_is_followed_to_its_end(looker: Looker, own_site: Site, ends: str):
     expect(keys).not_to_contain_text("cancel")
 
 
+@pytest.mark.look
 def test_foot_has_no_gap_for_keys_that_there_are_not(looker: Looker, site: Site):
     """Of a run that went well, which nobody cancels or retries."""
     page = looker.open(site, f"/operations/{find(site, 'succeeded')}")
@@ -141,16 +143,3 @@ def test_list_that_is_read_does_not_move(looker: Looker, own_site: Site):
     assert before == page.locator("tbody[data-row]").first.get_attribute("id")
     button.click()
     page.locator(f"tbody#op-{newer}").wait_for()
-
-
-def test_operation_is_retried_without_script(looker: Looker, own_site: Site):
-    """A question with the consequence, then the page again with what was done."""
-    failed = find(own_site, "failed")
-    page = looker.open(own_site, f"/operations/{failed}", script=False)
-    with leaving(page):
-        page.get_by_role("link", name="Retry…", exact=False).first.click()
-    page.get_by_label("Why, for the record").fill("the host works again")
-    page.get_by_role("button", name="Retry 1 operation").click()
-
-    expect(page.get_by_text("Retried, under the same id.")).to_be_visible()
-    expect(page.get_by_text("the host works again").first).to_be_visible()

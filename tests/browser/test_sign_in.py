@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -55,12 +55,11 @@ def test_link_signs_in(looker: Looker, site: Site, role: Role | None):
     assert not [each for each in told if link in each]
 
 
-@pytest.mark.parametrize("script", [True, False])
-def test_company_signs_in_and_out(looker: Looker, tmp_path: Path, *, script: bool):
-    """There and back, through a real provider; then out of both."""
-    # Its page asks elsewhere for how it looks.
-    looker.watch.provoked = ("jsdelivr", "Failed to load resource: net::ERR_")
-    with run_provider(tmp_path) as provider:
+@pytest.fixture(scope="module")
+def company(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Site]]:
+    """Give a real provider's host, and an installation of which it signs people in."""
+    folder = tmp_path_factory.mktemp("company")
+    with run_provider(folder) as provider:
         provider.add("ada-1", email="ada@example.com", groups=["a", "b"])
         more = {
             "MINUTEHAND_OIDC_ISSUER": provider.issuer,
@@ -68,34 +67,42 @@ def test_company_signs_in_and_out(looker: Looker, tmp_path: Path, *, script: boo
             "MINUTEHAND_OIDC_CLIENT_SECRET": SECRET,
             "MINUTEHAND_OIDC_GROUPS": '{"a": {"*": "viewer"}, "b": {"shop": "admin"}}',
         }
-        home, host = (
-            make_empty_home(tmp_path / "home"),
-            urlsplit(provider.issuer).netloc,
-        )
+        home = make_empty_home(folder / "home")
         with run_site(home, lambda: datetime.now(UTC), more) as site:
-            page = looker.open(site, "/keys?a=b", role=None, script=script)
-            check_width(page)
-            page.get_by_role("link", name=f"Sign in with {host}").click()
-            page.get_by_placeholder("sub").fill("ada-1")
-            page.get_by_role("button", name="Authorize").click()
-            expect(page.get_by_role("heading", name="Which small app?")).to_be_visible()
-            if script:
-                check_axe(page)
-            page.get_by_role("button", name="All small apps, as viewer").click()
-            expect(page).to_have_url(f"{site.url}/keys?a=b")
-            page.goto(f"{site.url}/sign-in")
-            expect(page.get_by_text("ada@example.com (ada-1)")).to_be_visible()
-            page.get_by_role("button", name="Sign out").click()
-            expect(page.get_by_text("You are signed out here.")).to_be_visible()
-            if script:
-                check_axe(page)
-            page.get_by_role("link", name=f"Sign out of {host}").click()
-            expect(page.get_by_role("heading", name="End Session")).to_be_visible()
-            page.get_by_role("button", name="End session").click()
-            expect(page).to_have_url(f"{site.url}/sign-in")
-            looker.close()
+            yield urlsplit(provider.issuer).netloc, site
 
 
+@pytest.mark.parametrize("script", [True, False])
+def test_company_signs_in_and_out(
+    looker: Looker, company: tuple[str, Site], *, script: bool
+):
+    """There and back, through a real provider; then out of both."""
+    # Its page asks elsewhere for how it looks.
+    looker.watch.provoked = ("jsdelivr", "Failed to load resource: net::ERR_")
+    host, site = company
+    page = looker.open(site, "/keys?a=b", role=None, script=script)
+    check_width(page)
+    page.get_by_role("link", name=f"Sign in with {host}").click()
+    page.get_by_placeholder("sub").fill("ada-1")
+    page.get_by_role("button", name="Authorize").click()
+    expect(page.get_by_role("heading", name="Which small app?")).to_be_visible()
+    if script:
+        check_axe(page)
+    page.get_by_role("button", name="All small apps, as viewer").click()
+    expect(page).to_have_url(f"{site.url}/keys?a=b")
+    page.goto(f"{site.url}/sign-in")
+    expect(page.get_by_text("ada@example.com (ada-1)")).to_be_visible()
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_text("You are signed out here.")).to_be_visible()
+    if script:
+        check_axe(page)
+    page.get_by_role("link", name=f"Sign out of {host}").click()
+    expect(page.get_by_role("heading", name="End Session")).to_be_visible()
+    page.get_by_role("button", name="End session").click()
+    expect(page).to_have_url(f"{site.url}/sign-in")
+
+
+@pytest.mark.look
 @pytest.mark.parametrize(("width", "theme"), [(WIDE, "light"), (NARROW, "dark")])
 def test_page_is_for_everybody(looker: Looker, site: Site, width: int, theme: str):
     """Nothing is found by axe or cut off, and the keyboard reaches everything."""

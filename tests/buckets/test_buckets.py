@@ -19,10 +19,9 @@ from tests.simulation.invariants import InvariantError
 NAMES = st.lists(st.text(min_size=1, max_size=8), min_size=2, max_size=9, unique=True)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_faults_lose_and_double_no_decision(seed: int):
+def test_faults_lose_and_double_no_decision():
     """Whatever befalls schedulers, brokers and the database."""
-    figures = BucketWorld(seed).run()
+    figures = BucketWorld(0).run()
 
     assert figures["moves"] > BUCKETS
     assert figures["occurrences"] > 0

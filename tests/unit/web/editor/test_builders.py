@@ -180,6 +180,26 @@ def test_monthly_invoice_on_the_last_working_day() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "when"),
+    [
+        (
+            {"kind": "once", "date": "2026-12-12", "time": "1700"},
+            {"due_date": "2026-12-12T17:00:00"},
+        ),
+        (
+            {"kind": "event", "event": "app.paid", "delay": "7 days", "time": "9h00"},
+            {"after": "app.paid", "delay": "P7D", "at": "09:00"},
+        ),
+    ],
+)
+def test_rule_is_what_hands_typed(fields: dict[str, str], when: Any) -> None:
+    """Dates, times and durations in the forms that people know."""
+    form = make_form(**{f"when_{name}": each for name, each in fields.items()})
+
+    assert {"when": when} == put_when({}, form)
+
+
+@pytest.mark.parametrize(
     ("fields", "told"),
     [
         ({}, "No kind is chosen"),
