@@ -102,12 +102,13 @@ class Project:
             for number in range(count):
                 app.send_task(f"{self.prefix}.count", [number], queue=self.queue)
 
-    def fetch_done(self) -> list[int]:
-        """Return the numbers of the tasks that ran, each as often as it did."""
+    def fetch_done(self, prefix: str | None = None) -> list[int]:
+        """Return the numbers of its tasks that ran, each as often as it did."""
         path = self.folder / "neighbours"
         lines = path.read_text().split("\n") if path.exists() else []
         pairs = [line.split() for line in lines if line]
-        return sorted(int(number) for name, number in pairs if name == self.prefix)
+        wanted = prefix or self.prefix
+        return sorted(int(number) for name, number in pairs if name == wanted)
 
 
 def make_site(broker_url: str, folder: Path) -> Project:

@@ -29,7 +29,6 @@ from tests.servers import (
 )
 
 _USER = "rabbitmq"
-_FOLDERS = f"/usr/lib/rabbitmq/bin:{os.environ['PATH']}"
 
 #: A message that a worker holds longer closes its channel: 30 minutes by default,
 #: looked at once a minute.

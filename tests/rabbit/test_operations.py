@@ -12,7 +12,6 @@ from models.operation_state import WORKER_QUEUES, OperationState, Queue
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim
 from tests.database import execute
-from tests.neighbours.meeting import record_many
 from tests.rabbit.server import CONSUMER_TIMEOUT_S, connect, list_declared, purge
 from tests.servers import wait_until
 
@@ -36,11 +35,20 @@ def make_old(installation: Installation, operation_id: UUID) -> None:
 def test_operations_run_once_whatever_the_broker_does(
     installation: Installation, rabbit: Victim
 ) -> None:
-    """It works, restarts in the middle, and loses a queue with all that was in it."""
+    """
+    It works, loses patience with a long one, restarts in the middle, and loses a queue
+    with all that was in it. Nothing but what is needed is declared.
+    """
+    declare_theirs(rabbit)
     with installation.scheduler() as scheduler:
         with installation.worker(concurrency=1) as worker:
             first = installation.run("sleep", 0)
-            installation.wait_until_final(first)
+            rows = [installation.wait_until_final(first)]
+            check_what_is_declared(rabbit)
+            assert "PRECONDITION" not in installation.read_log("worker")
+            long = installation.run("sleep", CONSUMER_TIMEOUT_S + 4)
+            rows.append(installation.wait_until_final(long))
+            assert rows[-1].attempt == 1
 
             gate = installation.folder / "gate"
             during = installation.run("wait_for", str(gate))
@@ -55,8 +63,8 @@ def test_operations_run_once_whatever_the_broker_does(
             )
             rabbit.start()
             gate.touch()
-            restarted = (first, during, waiting, away)
-            rows = [installation.wait_until_final(each) for each in restarted]
+            restarted = (during, waiting, away)
+            rows += [installation.wait_until_final(each) for each in restarted]
 
             assert worker.poll() is None
             assert scheduler.poll() is None
@@ -70,56 +78,32 @@ def test_operations_run_once_whatever_the_broker_does(
             row = installation.wait_until_final(lost)
 
     assert {OperationState.SUCCEEDED} == {each.state for each in (*rows, row)}
-    everything = (*restarted, lost)
-    assert [1] * 5 == [installation.count_effects(each) for each in everything]
+    everything = (first, long, *restarted, lost)
+    assert [1] * 6 == [installation.count_effects(each) for each in everything]
     assert row.sends == 2
 
 
-def test_long_operation_outlives_the_consumer_timeout(
-    installation: Installation,
-) -> None:
-    """
-    RabbitMQ before 3.11.15 closes the channel, and hands out the message again.
-
-    The worker opens another one, and turns the second copy away.
-    """
-    with installation.scheduler(), installation.worker("first") as worker:
-        long = installation.run("sleep", CONSUMER_TIMEOUT_S + 4)
-        installation.wait_for_effects(long)
-        row = installation.wait_until_final(long)
-        after = installation.run("sleep", 0)
-        then = installation.wait_until_final(after)
-
-        assert worker.poll() is None
-    assert [OperationState.SUCCEEDED] * 2 == [row.state, then.state]
-    assert (row.attempt, installation.count_effects(long)) == (1, 1)
-
-
-def test_nothing_but_what_is_needed_is_declared(
-    installation: Installation, rabbit: Victim
-) -> None:
-    """
-    Three queues, their exchanges, and those of remote control: all with our prefix.
-
-    The classic queue of somebody with our word is left alone: a worker that declared it
-    as its own would be refused again and again.
-    """
+def declare_theirs(rabbit: Victim) -> None:
+    """Leave nothing there but the classic queue of somebody with our word."""
     purge(rabbit)
     with connect(rabbit) as connection:
         channel = connection.channel()
         channel.queue_declare("celery", durable=True, auto_delete=False)
         channel.basic_publish(amqp.Message("theirs"), routing_key="celery")
-        with installation.scheduler(), installation.worker() as worker:
-            [ran] = record_many(installation, 1)
-            row = installation.wait_until_final(ran)
-            queues, exchanges = list_declared(rabbit)
 
-            assert worker.poll() is None
-        waiting = channel.queue_declare("celery", passive=True)
+
+def check_what_is_declared(rabbit: Victim) -> None:
+    """
+    Three queues, their exchanges, and those of remote control: all with our prefix.
+
+    What somebody has declared is left alone: a worker that declared it as its own would
+    be refused again and again.
+    """
+    queues, exchanges = list_declared(rabbit)
+    with connect(rabbit) as connection:
+        theirs = connection.channel().queue_declare("celery", passive=True)
 
     control = {"minutehand.pidbox", "minutehand.events", "reply.minutehand.pidbox"}
     assert _OURS | {"worker@tests.minutehand.pidbox", "celery"} == queues
     assert exchanges - _OURS <= control
-    assert row.state == "succeeded"
-    assert (1, 0) == (waiting.message_count, waiting.consumer_count)
-    assert "PRECONDITION" not in installation.read_log("worker")
+    assert (1, 0) == (theirs.message_count, theirs.consumer_count)
