@@ -81,21 +81,12 @@ def test_hours_of_computing_are_refused(renderer: ChildRenderer):
     assert e.value.permanent
 
 
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ("{{ user.age }}", "has no attribute 'age'"),
-        ("{{ " + "(" * 50_000 + ")" * 50_000 + " }}", "nested too deeply"),
-        ("{% for i in [1] %}" * 30 + "{% endfor %}" * 30, "too many statically nested"),
-        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "calls itself without end"),
-        ("{% for i in range(99999) %}{{ 'x' * 99 }}{% endfor %}", "longer than"),
-        ("{{ 7 ** 99999 }}", "digits"),
-    ],
-)
-def test_mistakes_are_told(renderer: ChildRenderer, source: str, reason: str):
-    """As the template's, with its name and part, and the process goes on."""
-    with pytest.raises(StepError, match=f"template 'bad' .text.*({reason})") as e:
-        renderer.render(Template("bad", "s", source, None), [VALUES])
+def test_mistakes_are_told(renderer: ChildRenderer):
+    """As the template's, with its name and part; tests of templates have them all."""
+    bad = Template("bad", "s", "{{ user.age }}", None)
+
+    with pytest.raises(StepError, match=r"'bad' .text.*no attribute 'age'") as e:
+        renderer.render(bad, [VALUES])
 
     assert e.value.permanent
     assert 1 >= len(find_children())

@@ -41,6 +41,10 @@ def test_subject_is_one_line():
         ("{{ 'a' + 1 }}", "can only concatenate"),
         ("{% for i in range(99999) %}{{ 'x' * 99 }}{% endfor %}", "longer than"),
         ("{{ range(999999999) }}", "[Rr]ange too big"),
+        ("{{ " + "(" * 50_000 + ")" * 50_000 + " }}", "nested too deeply"),
+        ("{% for i in [1] %}" * 30 + "{% endfor %}" * 30, "too many statically nested"),
+        ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "calls itself without end"),
+        ("{{ 7 ** 99999 }}", "digits"),
     ],
 )
 def test_bad_template_is_permanent_and_named(source: str, reason: str):
