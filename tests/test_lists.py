@@ -57,10 +57,8 @@ from overview.doctor.finding import Health
 from overview.installation.queues import LIVE_IN_ORDER
 from telemetry import MESSAGES_SENT, OCCURRENCES_RECORDED, OPERATIONS_FINISHED
 from web.action_words import KINDS as KIND_WORDS
-from web.calendar.cells import TOLD
-from web.charts import SHAPES
+from web.charts import LOOKS
 from web.operations.routes import MARKS as COUNTED
-from web.timeline.lane_chart import PLACES
 
 
 def get_labels(metric: Counter, label: str) -> set[str]:
@@ -130,10 +128,13 @@ def find_steps_that_use(name: str) -> set[str]:
         ("cli/demo/screen.py: MARKS", MARKS, StepState),
         ("cli/status.py: STYLES", STYLES, Health),
         ("web/action_words.py: KINDS", KIND_WORDS, WHEN_KINDS),
-        ("web/calendar/cells.py: TOLD", TOLD, OperationState),
-        ("web/charts.py: SHAPES", SHAPES, {*OperationState, *Mark}),
+        ("web/charts.py: LOOKS", LOOKS, {*OperationState, *Mark}),
+        (
+            "web/charts.py: LOOKS in lanes",
+            {state for state, look in LOOKS.items() if look.lane},
+            OperationState,
+        ),
         ("web/operations/routes.py: MARKS", COUNTED, {*OperationState, *Mark}),
-        ("web/timeline/lane_chart.py: PLACES", PLACES, OperationState),
     ],
 )
 def test_list_holds_all_there_is(

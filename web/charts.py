@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 WIDTH, HEIGHT = 96, 20
 
@@ -95,19 +96,40 @@ def _draw_line(
 STEP = 8
 ROOM = 20
 
-#: For each shape: its classes, the width of its stroke (0: as the style says), and its
-#: path around the middle of the run.
-SHAPES = {
-    "succeeded": ("k-ok", 0, "M{0} 1v9"),
-    "failed": ("k-bad", 0, "M{0} 12v9"),
-    "missed": ("k-lost none", 0, "M{1} 12.5h4v8h-4zM{1} 18l4-4"),
-    "skipped": ("k-calm none", 2, "M{2} 11h5"),
-    "canceled": ("k-calm none", 1.5, "M{2} 14l5-6"),
-    "uncertain": ("f-warn", 0, "M{0} 5l3.5 6-3.5 6-3.5-6z"),
-    "retrying": ("f-warn", 0, "M{0} 12l3 4-3 4-3-4z"),
-    "running": ("k-now none", 1.5, "M{1} 10V1.5h4V10"),
-    "queued": ("k-calm none", 0, "M{1} 6.5h4v3h-4z"),
-    "pending": ("k-calm none", 0, "M{1} 6.5h4v3h-4z"),
+
+class Look(NamedTuple):
+    """
+    What a state, or a mark, looks like in charts.
+
+    Args:
+        classes: In a strip.
+        width: Of its stroke there; 0: as the style says.
+        form: Its path there, around the middle of the run.
+        lane: Its class in a lane of the timeline; marks are not in lanes.
+        place: Its upper edge and its height there.
+    """
+
+    classes: str
+    width: float
+    form: str
+    lane: str = ""
+    place: tuple[int, int] = (0, 0)
+
+
+_UPPER, _MIDDLE, _LOWER = (3, 9), (9, 8), (14, 9)
+
+#: What each state looks like, in the order in which they are told and drawn.
+LOOKS = {
+    "succeeded": Look("k-ok", 0, "M{0} 1v9", "f-ok", _UPPER),
+    "failed": Look("k-bad", 0, "M{0} 12v9", "f-bad", _LOWER),
+    "missed": Look("k-lost none", 0, "M{1} 12.5h4v8h-4zM{1} 18l4-4", "k-lost", _LOWER),
+    "skipped": Look("k-calm none", 2, "M{2} 11h5", "k-calm none", _MIDDLE),
+    "canceled": Look("k-calm none", 1.5, "M{2} 14l5-6", "k-calm none", _MIDDLE),
+    "uncertain": Look("f-warn", 0, "M{0} 5l3.5 6-3.5 6-3.5-6z"),
+    "retrying": Look("f-warn", 0, "M{0} 12l3 4-3 4-3-4z"),
+    "running": Look("k-now none", 1.5, "M{1} 10V1.5h4V10", "f-now", _UPPER),
+    "queued": Look("k-calm none", 0, "M{1} 6.5h4v3h-4z", "k-calm none", _UPPER),
+    "pending": Look("k-calm none", 0, "M{1} 6.5h4v3h-4z", "k-calm none", _UPPER),
 }
 
 
@@ -151,12 +173,11 @@ def draw_strip(states: Sequence[str]) -> Strip:
     paths: dict[str, str] = {}
     for number, state in enumerate(shown, ROOM - len(shown)):
         middle = number * STEP + STEP / 2 - 0.5
-        _classes, _width, form = SHAPES[state]
         given = (f"{middle - each:g}" for each in (0, 2, 2.5))
-        paths[state] = paths.get(state, "") + form.format(*given)
+        paths[state] = paths.get(state, "") + LOOKS[state].form.format(*given)
     shapes = tuple(
-        Shape(classes, width, paths[state])
-        for state, (classes, width, _form) in SHAPES.items()
+        Shape(look.classes, look.width, paths[state])
+        for state, look in LOOKS.items()
         if state in paths
     )
     return Strip(ROOM * STEP, shapes, tell_states(shown))
@@ -167,8 +188,7 @@ def tell_states(states: Sequence[str]) -> str:
     if not states:
         return "no run yet"
     counts = Counter(states)
-    known = [each for each in SHAPES if each in counts]
-    told = ", ".join(f"{counts[each]} {each}" for each in known)
+    told = ", ".join(f"{counts[each]} {each}" for each in LOOKS if each in counts)
     return f"{told}; the latest {states[-1]}"
 
 

@@ -17,18 +17,13 @@ from models.operation_state import OperationState
 from models.units import format_count
 from web.calendar.fetch_calendar import Calendar
 from web.calendar.local_days import CalendarDay, CalendarHour, HourKind
+from web.charts import LOOKS
 from web.preferences import format_iso, format_offset
 
 #: The columns.
 HOURS = range(24)
 
 _S = OperationState
-
-#: In which order the states of an hour are told.
-TOLD = (
-    *(_S.SUCCEEDED, _S.FAILED, _S.MISSED, _S.SKIPPED, _S.CANCELED),
-    *(_S.RUNNING, _S.QUEUED, _S.PENDING),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +128,8 @@ def tell(hour: CalendarHour) -> str:
         return "nothing due"
     if hour.states[_S.SUCCEEDED] == hour.due:
         return f"{hour.due:,} ran, all succeeded"
-    parts = [f"{hour.states[state]:,} {state}" for state in TOLD if hour.states[state]]
+    states = {str(state): count for state, count in hour.states.items()}
+    parts = [f"{states[each]:,} {each}" for each in LOOKS if states.get(each)]
     if hour.planned:
         parts.append(f"{hour.planned:,} planned")
     return ", ".join(parts)

@@ -17,24 +17,13 @@ from zoneinfo import ZoneInfo
 
 from models.operation_state import OperationState, Queue
 from models.units import format_count
+from web.charts import LOOKS
 
 #: Units of a lane from its beginning to its end.
 WIDE = 1000
 
 #: The narrowest that a run is drawn.
 _NARROW = 2
-
-_UPPER, _LOWER = (3, 9), (14, 9)
-_MIDDLE = (9, 8)
-
-_S = OperationState
-
-#: Where runs of a state stand: their upper edge and their height.
-PLACES = {
-    **dict.fromkeys((_S.SUCCEEDED, _S.RUNNING, _S.QUEUED, _S.PENDING), _UPPER),
-    **dict.fromkeys((_S.FAILED, _S.MISSED), _LOWER),
-    **dict.fromkeys((_S.SKIPPED, _S.CANCELED), _MIDDLE),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +65,7 @@ def draw_runs(
         left, right = frame.place(run.since), frame.place(run.until or now)
         width = max(right - left, _NARROW)
         left = min(left, WIDE - width)
-        top, height = PLACES[run.state]
+        top, height = LOOKS[run.state].place
         box = f"M{left} {top}h{width}v{height}h{-width}z"
         boxes.setdefault(run.state, []).append(box)
     return {state: "".join(dict.fromkeys(found)) for state, found in boxes.items()}

@@ -19,6 +19,7 @@ from models.operation_state import OperationState, Queue
 from models.units import format_count
 from serving.context import Viewer
 from web.calendar.cells import link_period
+from web.charts import LOOKS
 from web.guarding import make_router
 from web.preferences import format_iso
 from web.query import Asked, Unread, ask, read_part
@@ -85,6 +86,7 @@ def show_timeline(context: Viewer) -> Response:
         "timeline": timeline,
         "queues": tuple(Queue),
         "span": span,
+        "LOOKS": LOOKS,
         "spans": tuple(Span),
         "zone": zone,
     }
