@@ -84,7 +84,7 @@ def decide_as_missed(
     """
     Decide all that is due by *now* as missed, and advance the actions beyond it.
 
-    An action whose rule cannot be read is left to the first tick, which puts it into
+    An action that cannot be decided is left to the first tick, which puts it into
     quarantine.
 
     Args:
@@ -124,7 +124,7 @@ def _decide(
     no_time = timedelta(0)  # every occurrence is older than this look-back
     for action in due:
         known = action, events.get(action.uid, ()), following.get(action.uid)
-        with suppress(ValueError):
+        with suppress(Exception):
             decisions.append(decide(*known, now=now, lookback=no_time, memo={}))
     return decisions
 

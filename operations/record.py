@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, assert_never
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -183,9 +183,14 @@ def _decide_overlap(
                 case Overlap.QUEUE:
                     reason = Reason.QUEUE_FULL if live[key] >= QUEUE_LIMIT else None
                     live[key] += 1
-                case Overlap.SKIP if live[key] > 0 or waiting[key] > 0:
+                case Overlap.SKIP:
                     # of several occurrences in one tick, the latest runs
-                    reason = Reason.OVERLAP
+                    is_alone = live[key] <= 0 and waiting[key] <= 0
+                    reason = None if is_alone else Reason.OVERLAP
+                case Overlap.ALLOW:
+                    pass  # it is not judged
+                case other:
+                    assert_never(other)
         decided.append(row if reason is None else _skip(row, reason))
     return decided
 

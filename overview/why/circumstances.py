@@ -169,7 +169,7 @@ def _fetch_ahead(
 def _describe_program(connection: sa.Connection) -> Parts:
     """Say why an operation that may be sent is not: no leader, or no broker."""
     if fetch_leader(connection) is None:
-        how = "start one (minutehand scheduler, or minutehand up)"
+        how = "minutehand scheduler starts one, and so does minutehand up"
         return (f"no scheduler leads; {how}",)
     failure = get_send_failure(connection)
     if failure is not None:

@@ -84,8 +84,11 @@ def _read_lines(text: str) -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
             continue
         setting = _SETTING.fullmatch(line)
         if setting is not None:
-            name, value = (each.strip().strip("\"'") for each in setting.groups())
-            holds[name] = value
+            given, value = (each.strip() for each in setting.groups())
+            name = given.strip("\"'")
+            if not name.strip():  # only quotes or blanks
+                name = given
+            holds[name] = value.strip("\"'")
             if name not in {_ZONE, _SPREAD}:
                 others.setdefault(name, []).append(str(number))
             continue

@@ -47,7 +47,8 @@ def look_at_senders(view: View) -> Iterator[Finding]:
     ]
     yield from doubts[:_NAMED]
     if len(doubts) > _NAMED:
-        found = f"{len(doubts) - _NAMED} more apps: see minutehand apps show APP"
+        more = len(doubts) - _NAMED
+        found = f"{more} more apps: see their pages, or minutehand apps show APP"
         yield Finding("sender", Health.DOUBTFUL, found)
 
 
@@ -150,7 +151,8 @@ def look_at_monitors(view: View) -> Iterator[Finding]:
         title = "a monitor refuses pings"
         yield Finding("monitor", Health.DOUBTFUL, found, title)
     if rest > 0:
-        found = f"{rest:,} more monitors: minutehand why ACTION"
+        where = "see the pages of the actions, or minutehand why ACTION"
+        found = f"{rest:,} more monitors: {where}"
         yield Finding("monitor", Health.DOUBTFUL, found)
 
 

@@ -122,7 +122,7 @@ def _describe_pause(view: View, queue: Queue, pause: Pause) -> str:
     note = "" if pause.note is None else f" ({pause.note})"
     return (
         f"paused since {view.show(pause.at)}{by}{until}{note}: nothing of it is"
-        f" sent. To end it: minutehand queues resume {queue.value}."
+        f" sent. To end it: Workers, or minutehand queues resume {queue.value}."
     )
 
 
@@ -152,8 +152,8 @@ def _judge_untaken(
     if resting:
         names = ", ".join(sorted(each.process.name for each in resting)[:_NAMED])
         todo = (
-            f"Drained workers take nothing: {names}. Resume one: minutehand workers"
-            f" resume NAME. Or start one: {starter}."
+            f"Drained workers take nothing: {names}. Resume one: Workers, or minutehand"
+            f" workers resume NAME. Or start one: {starter}."
         )
     detail = f"{found}. {_SAFE} {todo}" if waiting else f"{found}. {todo}"
     title = f"no worker takes {queue.value}"
@@ -210,7 +210,8 @@ def look_at_troubles(view: View) -> Iterator[Finding]:
         found = f"app {each.app}: {many}{why}, the last {ago} ago"
         yield Finding("last hour", Health.DOUBTFUL, found)
     if len(troubles) > _NAMED:
-        found = f"{len(troubles) - _NAMED} more kinds: see minutehand status --json"
+        more = len(troubles) - _NAMED
+        found = f"{more} more kinds: see Now, or minutehand status --json"
         yield Finding("last hour", Health.DOUBTFUL, found)
     if not troubles:
         found = "nothing failed, was missed or is uncertain"
@@ -222,6 +223,6 @@ def look_at_uncertain(view: View) -> Iterator[Finding]:
     uncertain = figures.count_uncertain(view.connection, app=view.app)
     if uncertain:
         many = format_count(uncertain, "mail is", "mails are")
-        found = f"{many} uncertain: sent, or perhaps not. Decide: minutehand mails list"
-        title = "mails are uncertain"
-        yield Finding("mails", Health.DOUBTFUL, f"{found} --state uncertain", title)
+        where = "Mails, or minutehand mails list --state uncertain"
+        found = f"{many} uncertain: sent, or perhaps not. Decide: {where}"
+        yield Finding("mails", Health.DOUBTFUL, found, "mails are uncertain")

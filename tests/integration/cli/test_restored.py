@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
+from actions.decide import decide
 from actions.lease import Leader
 from actions.pausing.pause_state import write_target
 from actions.user_events import NewEvent, record_events
@@ -22,6 +23,7 @@ from models.database.tables import (
     processes,
     scheduled_action_revisions,
 )
+from models.decision import Decision
 from operations.claiming.claim import claim_operation
 from tests.database import execute, fetch_rows, write_by
 from tests.integration.cli.calling import Call
@@ -147,6 +149,24 @@ def test_rules_that_cannot_be_read_hold_up_no_other(
     assert ["good"] == [row.action_uid for row in fetch_all(engine)]
     tick(make_dispatcher(engine), get_now(engine))
     assert fetch_action(engine, "worst").quarantined_at is not None
+
+
+def test_action_that_fails_otherwise_holds_up_no_other(
+    call: Call, engine: sa.Engine, made_at: datetime, monkeypatch: pytest.MonkeyPatch
+):
+    """As in a tick, whatever it is that an action cannot be decided for."""
+    for uid in ("bad", "good"):
+        post_before(engine, made_at, uid=uid, name=uid, when=EACH_MINUTE)
+
+    def fail(action: Any, *given: Any, **more: Any) -> Decision:
+        if action.uid == "bad":
+            raise OverflowError("date value out of range")
+        return decide(action, *given, **more)
+
+    monkeypatch.setattr("actions.restore_actions.decide", fail)
+
+    assert 1 == restore(call, made_at)["missed_actions"]
+    assert ["good"] == [row.action_uid for row in fetch_all(engine)]
 
 
 @pytest.mark.parametrize("catch_up", ["none", "latest", "all"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,8 +30,16 @@ FOR_SHELLS = (
 #: Signs of a text that is for a shell: a command, an option, a file of `apps apply`.
 SIGNS = ("minutehand ", " --", "app.json")
 
-#: What is no sentence, or has a command on purpose: of the page where one signs in.
-NO_SENTENCES = {"minutehand source", "minutehand keys link --all --role admin"}
+#: What is no sentence, or has a command on purpose: of the page where one signs in, and
+#: of what no page can start.
+NO_SENTENCES = {
+    "minutehand source",
+    "minutehand keys link --all --role admin",
+    "no scheduler leads; minutehand scheduler starts one, and so does minutehand up",
+}
+
+#: What doctor advises and pages can do, too.
+ON_PAGES = re.compile(r"minutehand (actions|apps|mails|status|why|workers|queues r)")
 
 
 def test_fields_are_kept_as_they_were_typed():
@@ -113,6 +122,16 @@ def test_pages_advise_no_command():
         for text, on_pages in told.items()
         if not on_pages or any(sign in f" {on_pages}" for sign in SIGNS)
     }
+
+
+def test_doctor_names_the_page_beside_the_command():
+    """Its findings are shown on pages and terminals, in the same words."""
+    paths = (ROOT / "overview/doctor/checks").glob("*.py")
+    texts = {text for path in paths for text in _find_texts(path)}
+    advice = {text for text in texts if ON_PAGES.search(text)}
+
+    assert advice
+    assert set() == {text for text in advice if ", or minutehand " not in text}
 
 
 @pytest.mark.parametrize(

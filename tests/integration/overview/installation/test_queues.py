@@ -157,7 +157,7 @@ def test_status_and_doctor_name_a_paused_queue(engine: sa.Engine):
     assert "new mail server" == status.paused.queues[Queue.QUICK].note
     assert "look" == quick.health
     assert " by ada (new mail server): nothing of it is sent." in quick.detail
-    assert "minutehand queues resume quick. 1 wait" in quick.detail
+    assert "Workers, or minutehand queues resume quick. 1 wait" in quick.detail
 
 
 def test_doctor_names_drained_workers_of_a_queue_that_nobody_takes(engine: sa.Engine):

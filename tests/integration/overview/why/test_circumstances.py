@@ -92,7 +92,7 @@ def test_run_that_could_be_sent_waits_for_a_leader(engine: sa.Engine):
 
     assert say(engine, FIRST.id) == (
         "Waits to be sent since 2026-01-05 01:00:00 +01:00 (00:00:00Z): no scheduler"
-        " leads; start one (minutehand scheduler, or minutehand up)."
+        " leads; minutehand scheduler starts one, and so does minutehand up."
     )
 
 

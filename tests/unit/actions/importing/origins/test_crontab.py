@@ -102,6 +102,14 @@ def test_settings_are_told_with_their_lines_and_without_values():
     assert "TZ moves no rule" in told
 
 
+@pytest.mark.parametrize("name", ['" "', "' '", '"\'"', "'\"'"])
+def test_name_of_nothing_is_told_as_it_is_written(name: str):
+    """A setting whose name is only blanks or quotes is not told as an empty name."""
+    _lines, notes = read_crontab(f"A=1\n{name} = x\n")
+
+    assert f"A (line 1), {name} (line 2): " in notes[1]
+
+
 @pytest.mark.parametrize(
     ("text", "rule", "words"),
     [
