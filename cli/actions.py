@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
 from json import dumps
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import typer
@@ -43,6 +42,7 @@ from models.database.engine import Author, read_clock
 from models.fields.delay import join_delay
 from models.fields.duration import Duration
 from models.operation_state import OperationState
+from models.requests import RunModel
 from models.units import format_age
 from overview.actions.shown import (
     DetailedAction,
@@ -233,9 +233,11 @@ def _read_asked(
     ),
     force: bool = flag("--force", "Refresh even data whose source is unchanged."),
     note: str | None = value("--note TEXT", "Why; kept with the operation."),
-) -> dict[str, Any]:
-    asked = {"user_id": user, "steps": step, "force": force}
-    return {"key": key, **asked, "note": read_note(note)}
+) -> tuple[str | None, RunModel]:
+    # Steps and users that there are not are refused by name, whatever they are called.
+    steps, why = tuple(step) if step else None, read_note(note)
+    asked = RunModel.model_construct(user=user, steps=steps, force=force, note=why)
+    return key, asked
 
 
 @takes_json
@@ -244,7 +246,7 @@ def run(
     action: ActionArgument,
     *,
     app: AppOption = None,
-    asked: dict[str, Any],
+    asked: tuple[str | None, RunModel],
     wait: bool = flag(
         "--wait", "Wait until it ends; exit with 0 if it succeeded, else 1."
     ),
@@ -257,7 +259,8 @@ def run(
     overlap is skip. An event-driven action runs for all its recipients, after a
     question, unless --user names one.
     """
-    found = ask_database(find_runnable, action, app=app, user_id=asked["user_id"])
+    key, wanted = asked
+    found = ask_database(find_runnable, action, app=app, user_id=wanted.user)
     if found.is_for_all:
         what = (
             f"Run {found.name!r} for all its recipients (it is event-driven;"
@@ -268,7 +271,8 @@ def run(
             raise typer.Exit(1)
     for problem in found.silent:
         err().warn(str(problem))
-    operation_id = run_now(get_engine(), found.uid, author=Author(get_actor()), **asked)
+    author = Author(get_actor())
+    operation_id = run_now(get_engine(), found.uid, wanted, key=key, author=author)
     leader = ask_database(fetch_leader)
     if leader is None:
         starter = get_settings().name_starter("minutehand scheduler")

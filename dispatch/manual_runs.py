@@ -31,6 +31,7 @@ from models.fields.strict_model import show
 from models.occurrence import make_manual_id
 from models.operation import OperationModel, RefreshModel, order_steps
 from models.operation_state import OperationState, Overlap, Queue, Trigger
+from models.requests import RunModel
 from models.scheduled_action import ScheduledActionModel
 from models.when import OnEventModel
 from operations.claiming.claimed import STEPS_KEY
@@ -85,13 +86,10 @@ def find_runnable(
 def run_now(  # noqa: PLR0913 - all but two have a default
     engine: sa.Engine,
     action_uid: str,
+    asked: RunModel | None = None,
     *,
     key: str | None = None,
     request: str | None = None,
-    user_id: str | None = None,
-    force: bool = False,
-    steps: Sequence[str] | None = None,
-    note: str | None = None,
     app: str | None = None,
     author: Author | None = None,
 ) -> UUID:
@@ -101,14 +99,10 @@ def run_now(  # noqa: PLR0913 - all but two have a default
     Args:
         engine: The caller's engine.
         action_uid: Paused and inactive actions run too: somebody asked for it.
+        asked: With which steps, for whom, and why. None: all steps, for all.
         key: Idempotency key: the same key is the same run. None: a new run.
         request: Digest of a request that may be repeated: within SAME_FOR, the same
             request is the same run, even if it got no answer. Not beside *key*.
-        user_id: The user who triggers the run; for event-driven actions only.
-        force: Refresh even sources that have not changed.
-        steps: Names of the action's steps that are to run; they keep its order, and
-            the others are skipped. None: all of them.
-        note: Why, in the words of who asked; kept with the operation.
         app: Uid of a small app; other apps' actions are unknown. None: of any app.
         author: Who asks, for the record of changes.
 
@@ -118,25 +112,26 @@ def run_now(  # noqa: PLR0913 - all but two have a default
     Raises:
         NotFoundError: There is no such action, or it is deleted; or its small app has
             no such user.
-        UsageError: *user_id* is given, but the action is driven by time: its runs are
+        UsageError: A user is given, but the action is driven by time: its runs are
             always for all its recipients.
-        InvalidDocumentError: One of *steps* is not a step of the action.
+        InvalidDocumentError: One of the steps is not a step of the action.
         ConflictError: A run of the action is under way, and its ``overlap`` is skip.
-            (Nothing is recorded then.) Or there are *steps*, and a worker of an older
+            (Nothing is recorded then.) Or steps are chosen, and a worker of an older
             version would run all.
     """
+    asked = asked or RunModel()
     with writing(engine, author=author) as connection:
         action = require_action(connection, action_uid, app=app, lock=True)
-        if user_id is not None:
-            refuse_user(action, user_id)
-            refuse_unknown_user(connection, action.app, user_id)
+        if asked.user is not None:
+            refuse_user(action, asked.user)
+            refuse_unknown_user(connection, action.app, asked.user)
         details: dict[str, object] = {}
-        if steps is not None:
-            details[STEPS_KEY] = list(choose_steps(action.document, steps))
-        if force:
+        if asked.steps is not None:
+            details[STEPS_KEY] = list(choose_steps(action.document, asked.steps))
+        if asked.force:
             details["force"] = True
-        if note is not None:
-            details["note"] = note
+        if asked.note is not None:
+            details["note"] = asked.note
         now = read_clock(connection)
         operation_id = make_manual_id(action_uid, key or str(uuid4()))
         if request is not None:
@@ -147,7 +142,7 @@ def run_now(  # noqa: PLR0913 - all but two have a default
             trigger=Trigger.MANUAL,
             triggered_by=make_triggered_by(action.name),
             occurrence=now,
-            user_id=user_id,
+            user_id=asked.user,
             details=details or None,
         )
         new = new._replace(occurrence=now.replace(microsecond=0))
@@ -158,9 +153,9 @@ def run_now(  # noqa: PLR0913 - all but two have a default
         if row.state != OperationState.PENDING:
             msg = f"action {action_uid!r} is already running ({row.reason})"
             raise ConflictError(msg)  # which rolls back: a refusal leaves no row
-        after = {"operation": str(operation_id), "user": user_id, **details}
+        after = {"operation": str(operation_id), "user": asked.user, **details}
         what = "action", action_uid, "run"
-        note_change(connection, *what, app=action.app, after=after, note=note)
+        note_change(connection, *what, app=action.app, after=after, note=asked.note)
     return operation_id
 
 

@@ -35,6 +35,7 @@ from models.fields.field_types import (
     UserName,
     ZoneName,
     check_name,
+    demand,
 )
 from models.fields.sql_connection import check_connection_name
 from models.fields.strict_model import (
@@ -68,18 +69,8 @@ LONGEST_UNSUBSCRIBE = 500
 #: Addresses that a notice goes to; for more people, use a mailing list.
 MOST_NOTICE_MAILS = 20
 
-_LOCALE = re.compile(r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8}){0,3}", re.ASCII)
 
 _Entry = TypeVar("_Entry")
-
-
-def check_locale(text: str) -> str:
-    """Refuse what is not a language tag."""
-    if _LOCALE.fullmatch(text) is None:
-        msg = f"{show(text)} is not a locale."
-        raise RuleError(msg, "Write a language, and perhaps a country: 'en', 'fr-CH'.")
-
-    return text
 
 
 def check_source_file(text: str) -> str:
@@ -132,7 +123,15 @@ MailAddress = Annotated[str, Field(max_length=320), AfterValidator(check_email)]
 SenderAddress = Annotated[str, Field(max_length=320), AfterValidator(check_sender)]
 WebAddress = Annotated[str, Field(max_length=2000), AfterValidator(check_url)]
 NoticeAddress = Annotated[str, Field(max_length=2000), AfterValidator(check_notice_url)]
-Locale = Annotated[str, Field(max_length=100), AfterValidator(check_locale)]
+Locale = Annotated[
+    str,
+    Field(max_length=100),
+    demand(
+        r"[A-Za-z]{2,3}(?:[-_][A-Za-z0-9]{2,8}){0,3}",
+        "a locale",
+        "Write a language, and perhaps a country: 'en', 'fr-CH'.",
+    ),
+]
 
 
 _Unit = Annotated[str, Field(max_length=LONGEST_UNIT), AfterValidator(check_name)]

@@ -154,13 +154,8 @@ def run_action(
         )
         return answer(foreseen)
     operation_id = run_now(
-        context.services.engine,
-        uid,
+        *(context.services.engine, uid, wanted),
         request=context.repeatable,
-        user_id=wanted.user,
-        force=wanted.force,
-        steps=wanted.steps,
-        note=wanted.note,
         app=context.app,
         author=context.author,
     )

@@ -44,6 +44,7 @@ from models.requests import (
     BulkKind,
     OperationFilterModel,
     PauseModel,
+    RunModel,
 )
 from operations.cancel_and_retry import Changed, OperationChange, change_page
 from operations.reasons import CausePattern
@@ -194,18 +195,14 @@ class BulkRunner:
 
     def _run_page(self, row: sa.Row[Any], page: Part[Any]) -> Changed:
         changed = Changed()
+        key, author = f"bulk {row.id}", _get_author(row)
+        asked = RunModel(note=(row.arguments or {}).get("note"))
         for action in page.entries:
             if action.event is not None:
                 changed.refused[_OF_EVENTS] += 1
                 continue
             try:
-                run_now(
-                    self.engine,
-                    action.uid,
-                    key=f"bulk {row.id}",
-                    note=(row.arguments or {}).get("note"),
-                    author=_get_author(row),
-                )
+                run_now(self.engine, action.uid, asked, key=key, author=author)
             except ConflictError:
                 changed.refused[_ALREADY_RUNNING] += 1
             except NotFoundError:

@@ -119,7 +119,7 @@ def check_note(text: str) -> str:
     return text
 
 
-def _demand(pattern: str, what: str, hint: str) -> AfterValidator:
+def demand(pattern: str, what: str, hint: str) -> AfterValidator:
     """Return a validator that refuses what does not have the form *pattern*."""
     form = re.compile(pattern, re.ASCII)
 
@@ -211,7 +211,7 @@ QueueName = Annotated[str, Field(max_length=200), AfterValidator(check_queue)]
 #: Can be part of a URL, a log line or the text of an id.
 Uid = Annotated[
     RuleText,
-    _demand(
+    demand(
         r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}",
         "a uid",
         "Write 1 to 128 letters, digits, '.', '_', ':' or '-', "
@@ -223,7 +223,7 @@ ZoneName = Annotated[RuleText, parsed_by(load_zone)]
 #: Could be the name of a file.
 DomainName = Annotated[
     RuleText,
-    _demand(
+    demand(
         r"(?![. ])[^\x00-\x1f\x7f/\\]{1,100}(?<![. ])",
         "a domain name",
         "Write 1 to 100 characters without '/' or '\\', "

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from pydantic import Field
 
 from models.database.engine import Author, db_now, reading, writing
-from models.database.journal import note_change
+from models.database.journal import find_author, note_change
 from models.database.lists import belongs_to
 from models.database.tables import deliveries, operation_steps, operations
 from models.errors import ConflictError, InvalidDocumentError, NotFoundError, Problem
@@ -210,7 +210,7 @@ def resolve_mails(
     whole = replace(wanted, action_uid=None, since=None, until=None)
     if wanted.operation_id is not None and wanted == whole:
         with writing(engine, author=by) as connection:
-            done = decide(connection, wanted, by.name, is_strict=True)
+            done = decide(connection, wanted, is_strict=True)
         return ResolvedMails(done, done, {}, dry_run=False)
     query = _select(wanted, deliveries.c.operation_id, operations.c.recorded_at)
     with reading(engine) as connection:
@@ -222,18 +222,14 @@ def resolve_mails(
         ours = replace(wanted, operation_id=operation_id)
         try:
             with writing(engine, author=by) as connection:
-                changed += decide(connection, ours, by.name)
+                changed += decide(connection, ours)
         except (ConflictError, NotFoundError) as error:
             refused[str(operation_id)] = str(error)
     return ResolvedMails(total, changed, refused, dry_run=False)
 
 
 def confirm_mails(
-    connection: sa.Connection,
-    wanted: MailFilter,
-    by: str | None,
-    *,
-    is_strict: bool = False,
+    connection: sa.Connection, wanted: MailFilter, *, is_strict: bool = False
 ) -> int:
     """
     Mark the mails of one operation as ``sent``; its worker may be sending others.
@@ -243,17 +239,13 @@ def confirm_mails(
     """
     row = _lock(connection, wanted)
     found = _find(connection, wanted, is_strict=is_strict)
-    count = _settle(connection, wanted, DeliveryState.SENT, by)
+    count = _settle(connection, wanted, DeliveryState.SENT)
     _note(connection, row, "confirmed", found)
     return count
 
 
 def resend_mails(
-    connection: sa.Connection,
-    wanted: MailFilter,
-    by: str | None,
-    *,
-    is_strict: bool = False,
+    connection: sa.Connection, wanted: MailFilter, *, is_strict: bool = False
 ) -> int:
     """Have the mails of one operation sent again; as ``confirm_mails``."""
     # see resolve_mails
@@ -267,7 +259,7 @@ def resend_mails(
         msg = f"{refusal} it is {row.state}, or its worker has not stopped"
         raise ConflictError(msg)
     found = _find(connection, wanted, is_strict=is_strict)
-    count = _settle(connection, wanted, DeliveryState.FAILED, by)
+    count = _settle(connection, wanted, DeliveryState.FAILED)
     for step, users in found.items():
         _reopen_step(connection, operation_id, step, users)
     details = dict(row.details or {})
@@ -341,12 +333,11 @@ def _select(wanted: MailFilter, *columns: sa.Column[Any]) -> sa.Select[Any]:
     return query.where(*wanted.match())
 
 
-def _settle(
-    connection: sa.Connection, wanted: MailFilter, after: DeliveryState, by: str | None
-) -> int:
+def _settle(connection: sa.Connection, wanted: MailFilter, after: DeliveryState) -> int:
     """Change exactly the mails that ``_find`` found; nobody else can, see ``_lock``."""
     # What concerns the operation was looked at when it was locked.
     here = replace(wanted, app=None, action_uid=None)
+    by = find_author(connection).name
     settled = {"state": after, "resolved_by": by, "error": None}
     query = sa.update(deliveries).where(*here.match()).values(settled)
     now = {"resolved_at": db_now(), "updated_at": db_now()}

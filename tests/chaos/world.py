@@ -31,6 +31,7 @@ from models.decision import NewOperation
 from models.errors import ConflictError, UnreachableError
 from models.occurrence import make_manual_id
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Trigger
+from models.requests import RunModel
 from operations.record import record
 from tests.chaos.apps import PROJECT, TASK, add_apps, backdate_actions
 from tests.chaos.case import Said
@@ -323,7 +324,7 @@ class World:
         uid, key = self.uids[app][name], str(uuid4())
         self.asked.add(make_manual_id(uid, key))
         try:
-            return [run_now(self.engine, uid, key=key, force=True)]
+            return [run_now(self.engine, uid, RunModel(force=True), key=key)]
         except ConflictError:
             return []
 

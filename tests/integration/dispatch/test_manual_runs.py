@@ -15,6 +15,7 @@ from models.database.engine import reading
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.occurrence import make_manual_id
 from models.operation_state import Overlap
+from models.requests import RunModel
 from tests.database import race, write_by
 from tests.scheduling import (
     REFRESH,
@@ -47,7 +48,7 @@ def test_run_is_recorded_and_sent_and_moves_no_schedule(engine: sa.Engine):
     uid = post(engine).uid
     before = fetch_action(engine, uid)
 
-    operation_id = run_now(engine, uid, force=True)
+    operation_id = run_now(engine, uid, RunModel(force=True))
 
     row = get(engine, operation_id)
     assert ("pending", "manual", 'Scheduled action "daily"', {"force": True}) == (
@@ -138,11 +139,11 @@ def test_full_queue_is_refused_too(engine: sa.Engine):
 def test_collision_is_judged_by_user(engine: sa.Engine):
     """As the runs of events are."""
     uid = post(engine, overlap="skip", when={"on": "app.x"}).uid
-    run_now(engine, uid, user_id="ann")
+    run_now(engine, uid, RunModel(user="ann"))
 
-    run_now(engine, uid, user_id="bob")
+    run_now(engine, uid, RunModel(user="bob"))
     with pytest.raises(ConflictError):
-        run_now(engine, uid, user_id="ann")
+        run_now(engine, uid, RunModel(user="ann"))
 
 
 def test_user_triggers_no_action_of_time(engine: sa.Engine):
@@ -151,7 +152,7 @@ def test_user_triggers_no_action_of_time(engine: sa.Engine):
     run_now(engine, uid)
 
     with pytest.raises(UsageError, match="not driven by an event"):
-        run_now(engine, uid, user_id="ann")
+        run_now(engine, uid, RunModel(user="ann"))
 
     assert 1 == len(fetch_all(engine))
 

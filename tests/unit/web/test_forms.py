@@ -35,7 +35,7 @@ SIGNS = ("minutehand ", " --", "app.json")
 NO_SENTENCES = {
     "minutehand source",
     "minutehand keys link --all --role admin",
-    "no scheduler leads; minutehand scheduler starts one, and so does minutehand up",
+    "minutehand scheduler starts one, and so does minutehand up",
 }
 
 #: What doctor advises and pages can do, too.

@@ -368,7 +368,7 @@ def test_resend_waits_for_whoever_holds_the_action(engine: sa.Engine):
     """A run that is recorded at the same moment would be live beside it."""
     edit(engine, DAILY.id, overlap=Overlap.SKIP)
     held = sa.select(scheduled_actions.c.uid).with_for_update()
-    resend = partial(resend_mails, wanted=MailFilter(operation_id=DAILY.id), by="ada")
+    resend = partial(resend_mails, wanted=MailFilter(operation_id=DAILY.id))
     with engine.begin() as other:
         other.execute(held)
         with engine.connect() as hasty:

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from dispatch.manual_runs import run_now
 from models.database.engine import writing
 from models.errors import InvalidDocumentError, StepError, UsageError
+from models.requests import RunModel
 from operations.cancel_and_retry import reopen, retry_or_refuse
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepFunction, StepResult
@@ -61,7 +62,7 @@ def test_only_the_chosen_steps_run(engine: sa.Engine, ports: Ports, uid: str):
     """In the order of the action, not of the choice; the others are skipped."""
     chosen = ["call_webhook", "publish", "publish"]
 
-    operation_id = run_now(engine, uid, steps=chosen, note="mended")
+    operation_id = run_now(engine, uid, RunModel(steps=tuple(chosen), note="mended"))
 
     assert ["publish", "call_webhook"] == attempt(engine, ports, operation_id)
     row = get(engine, operation_id)
@@ -77,7 +78,7 @@ def test_only_the_chosen_steps_run(engine: sa.Engine, ports: Ports, uid: str):
 
 def test_choice_survives_a_retry(engine: sa.Engine, ports: Ports, uid: str):
     """A retry goes on at the chosen step that failed, and runs no other."""
-    operation_id = run_now(engine, uid, steps=["publish", "send_execsum"])
+    operation_id = run_now(engine, uid, RunModel(steps=("publish", "send_execsum")))
     attempt(engine, ports, operation_id, failing="send_execsum")
     assert "failed" == get(engine, operation_id).state
     assert write_by(engine, reopen, operation_id)
@@ -89,7 +90,7 @@ def test_choice_survives_a_retry(engine: sa.Engine, ports: Ports, uid: str):
 
 def test_choice_survives_a_worker_that_dies(engine: sa.Engine, ports: Ports, uid: str):
     """If a worker dies right after its claim, the next one knows of the choice, too."""
-    operation_id = run_now(engine, uid, steps=["send_execsum"])
+    operation_id = run_now(engine, uid, RunModel(steps=("send_execsum",)))
     claim = must_claim(engine, operation_id)
     assert 0 == claim.begun
     edit(engine, operation_id, lease_expires_at=MONDAY)
@@ -99,7 +100,7 @@ def test_choice_survives_a_worker_that_dies(engine: sa.Engine, ports: Ports, uid
 
 def test_choice_is_shown_before_a_worker_takes_it(engine: sa.Engine, uid: str):
     """Whoever looks sees which steps will run."""
-    operation_id = run_now(engine, uid, steps=["publish"])
+    operation_id = run_now(engine, uid, RunModel(steps=("publish",)))
 
     shown = read_by(engine, fetch_shown_operation, operation_id)
 
@@ -111,7 +112,7 @@ def test_choice_is_shown_before_a_worker_takes_it(engine: sa.Engine, uid: str):
 def test_steps_must_be_those_of_the_action(engine: sa.Engine, uid: str):
     """Others are refused, with those that there are; nothing is recorded."""
     with pytest.raises(InvalidDocumentError, match=r"/steps/1: 'send_email'.*publish"):
-        run_now(engine, uid, steps=["publish", "send_email"], key="k")
+        run_now(engine, uid, RunModel(steps=("publish", "send_email")), key="k")
 
     count = sa.select(sa.func.count()).select_from(sa.table("operations"))
     assert 0 == fetch_rows(engine, count).scalar()
@@ -119,7 +120,7 @@ def test_steps_must_be_those_of_the_action(engine: sa.Engine, uid: str):
 
 def test_retry_begins_at_a_chosen_step(engine: sa.Engine, ports: Ports, uid: str):
     """Steps that were not chosen do not stand in its way, and cannot be begun with."""
-    operation_id = run_now(engine, uid, steps=["publish", "call_webhook"])
+    operation_id = run_now(engine, uid, RunModel(steps=("publish", "call_webhook")))
     attempt(engine, ports, operation_id, failing="call_webhook")
 
     with writing(engine) as connection, pytest.raises(UsageError):

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from dispatch.manual_runs import run_now
 from models.database.tables import domain_versions
 from models.errors import StepError
+from models.requests import RunModel
 from operations.cancel_and_retry import retry_or_refuse
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
@@ -178,7 +179,7 @@ def test_in_doubt_it_goes_on(engine: sa.Engine, run: Run):
 def test_runs_of_chosen_steps_are_not_the_last_success(engine: sa.Engine, run: Run):
     """A refresh alone has published nothing."""
     run([1])
-    chosen = run_now(engine, "daily", steps=["refresh"])
+    chosen = run_now(engine, "daily", RunModel(steps=("refresh",)))
     edit(engine, chosen, send_at=get_now(engine) - SECOND)
     assert HALF == run([1, 2], operation_id=chosen)[0]
     assert "succeeded" == get(engine, chosen).state
@@ -189,7 +190,7 @@ def test_runs_of_chosen_steps_are_not_the_last_success(engine: sa.Engine, run: R
 def test_forced_and_retried_from_a_later_step_goes_on(engine: sa.Engine, run: Run):
     """Somebody asked for it."""
     run([1])
-    forced = run_now(engine, "daily", force=True)
+    forced = run_now(engine, "daily", RunModel(force=True))
     assert WHOLE == run(operation_id=forced)[0]
     failed = run([2], fails=True)[1]
     write_by(engine, retry_or_refuse, failed, from_step="publish")
