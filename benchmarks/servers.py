@@ -50,7 +50,7 @@ class Servers:
 def run_servers(options: tuple[str, ...] = ()) -> Iterator[Servers]:
     """Run both, PostgreSQL with these *options* beside those that all have."""
     with run_postgres((*_DURABLE, *options)) as postgres, run_redis() as broker:
-        yield Servers(postgres.url, broker.url)
+        yield Servers(postgres, broker)
 
 
 def empty(servers: Servers, database: str = "bench") -> Servers:

@@ -16,6 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceRequest,
 )
 
+from tests.servers import run_in_thread
+
 
 @dataclass(frozen=True)
 class Received:
@@ -24,7 +26,6 @@ class Received:
 
     Args:
         links: Trace id and span id of each span that it points to.
-
         parent: Its span id; empty: none.
     """
 
@@ -52,9 +53,7 @@ class Collector:
 
     Args:
         url: For ``OTEL_EXPORTER_OTLP_ENDPOINT``.
-
         hangs: Whether it takes requests, and never answers them.
-
         asked: Set by the first request.
     """
 
@@ -128,18 +127,9 @@ def collecting(*, hangs: bool = False) -> Iterator[Collector]:
                 self.send_response(200)
             self.end_headers()
 
-        def log_message(self, *_arguments: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    collector.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield collector
-    finally:
-        collector.closed.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with run_in_thread(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as place:
+        collector.url = f"http://{place}"
+        try:
+            yield collector
+        finally:
+            collector.closed.set()

@@ -146,8 +146,8 @@ def postgres_server_url() -> Iterator[str]:
     if given := os.environ.get("MINUTEHAND_TEST_DATABASE_URL"):
         yield given
         return
-    with run_postgres() as server:
-        yield server.url
+    with run_postgres() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -161,7 +161,7 @@ def reader_url(postgres_server_url: str) -> str:
                 " exception when duplicate_object then null; end $$"
             )
         )
-    return _text(
+    return show_url(
         sa.make_url(postgres_server_url).set(
             drivername="postgresql", username="minutehand_reader", password="reader"
         )
@@ -169,7 +169,7 @@ def reader_url(postgres_server_url: str) -> str:
 
 
 @contextmanager
-def _new_database(server_url: str, template: str) -> Iterator[sa.URL]:
+def new_database(server_url: str, template: str) -> Iterator[sa.URL]:
     """Create a database as a copy of *template*, and drop it at the end."""
     name = f"minutehand_test_{os.getpid()}_{next(_numbers)}"
     server = sa.create_engine(
@@ -185,10 +185,10 @@ def _new_database(server_url: str, template: str) -> Iterator[sa.URL]:
 
 
 @pytest.fixture(scope="session")
-def _postgres_template(postgres_server_url: str) -> Iterator[str]:
+def postgres_template(postgres_server_url: str) -> Iterator[str]:
     """Give the name of a migrated database that nobody is connected to."""
-    with _new_database(postgres_server_url, "template0") as url:
-        engine = make_engine(_text(url))
+    with new_database(postgres_server_url, "template0") as url:
+        engine = make_engine(show_url(url))
         migrate(engine)
         engine.dispose()
         assert url.database is not None  # it was made with a name
@@ -207,10 +207,10 @@ def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def _postgres_emptied(
-    postgres_server_url: str, _postgres_template: str
+    postgres_server_url: str, postgres_template: str
 ) -> Iterator[sa.Engine]:
     """Give an engine on the one database that tests use in turn."""
-    with _new_database(postgres_server_url, _postgres_template) as url:
+    with new_database(postgres_server_url, postgres_template) as url:
         engine = sa.create_engine(url, poolclass=sa.StaticPool)
         yield engine
         engine.dispose()
@@ -242,7 +242,7 @@ def postgres_url(_postgres_emptied: sa.Engine, _postgres_shared: _Shared) -> str
         connection.execute(sa.update(installation).values(unpaused))
         head = sa.insert(change_head).values(id=1, number=0, hash=GENESIS)
         connection.execute(head)
-    return _text(_postgres_emptied.url)
+    return show_url(_postgres_emptied.url)
 
 
 @pytest.fixture
@@ -268,8 +268,8 @@ def unmigrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[s
         yield f"sqlite:///{tmp_path}/unmigrated.sqlite3"
         return
     server_url: str = request.getfixturevalue("postgres_server_url")
-    with _new_database(server_url, "template0") as url:
-        yield _text(url)
+    with new_database(server_url, "template0") as url:
+        yield show_url(url)
 
 
 class _Shared:
@@ -376,8 +376,8 @@ def _dispose(engine: sa.Engine) -> None:
 def run_pooler(url: str, *options: str) -> Iterator[str]:
     """Run a PgBouncer before the database at *url*, and give its address there."""
     demand_program("pgbouncer")
-    with run_pgbouncer(url, *options) as server:
-        yield server.url
+    with run_pgbouncer(url, *options) as address:
+        yield address
 
 
 @pytest.fixture
@@ -394,8 +394,8 @@ def redis_server_url() -> Iterator[str]:
     if given := os.environ.get("MINUTEHAND_TEST_BROKER_URL"):
         yield given
         return
-    with run_redis() as server:
-        yield server.url
+    with run_redis() as url:
+        yield url
 
 
 @pytest.fixture
@@ -430,5 +430,6 @@ def smtp_server() -> Iterator[MailServer]:
         yield mail_server
 
 
-def _text(url: sa.URL) -> str:
+def show_url(url: sa.URL) -> str:
+    """Return it as a program is given it."""
     return url.render_as_string(hide_password=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
@@ -20,7 +19,13 @@ import httpx2
 from joserfc import jwt
 from joserfc.jwk import RSAKey
 
-from tests.servers import PATIENCE_S, find_free_port, run_process, wait_for_port
+from tests.servers import (
+    PATIENCE_S,
+    find_free_port,
+    run_in_thread,
+    run_process,
+    wait_for_port,
+)
 
 #: Its first one; to make one takes long.
 KEY: RSAKey = RSAKey.generate_key(parameters={"kid": "first"})
@@ -56,11 +61,11 @@ class RealProvider:
 
 
 @contextmanager
-def run_provider(folder: Path, *, life_s: int = 3600) -> Iterator[RealProvider]:
-    """Run it as a process, whose tokens end after *life_s*."""
+def run_provider(folder: Path) -> Iterator[RealProvider]:
+    """Run it as a process."""
     port, log = find_free_port(), folder / "provider.log"
-    program = [sys.executable, "-m", "oidc_provider_mock", "--port", str(port)]
-    command = [*program, "--require-nonce", "true", "--token-max-age", str(life_s)]
+    program = (sys.executable, "-m", "oidc_provider_mock", "--port", str(port))
+    command = [*program, "--require-nonce", "true", "--token-max-age", "3600"]
     with run_process(command, log=log) as process:
         wait_for_port(port, process, log=log)
         yield RealProvider(f"http://127.0.0.1:{port}")
@@ -73,12 +78,9 @@ class Rogue:
 
     Args:
         claims: Of the token, beside what is as it should be; None leaves one out.
-
         answers: What is sent in the place of a path's answer: JSON, bytes, or a
             function that does it.
-
         token: Makes the token. None: it is signed as it should be.
-
         asked: The forms that came to the place of tokens, and the headers.
     """
 
@@ -173,20 +175,9 @@ def run_rogue() -> Iterator[Rogue]:
 
         do_POST = do_GET  # noqa: N815 - as the standard library calls it
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    rogue.issuer = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    try:
+    with run_in_thread(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as place:
+        rogue.issuer = f"http://{place}"
         yield rogue
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def reply(status: int, body: bytes = b"") -> Callable[[BaseHTTPRequestHandler], None]:

@@ -22,15 +22,10 @@ class MailServer:
 
     Args:
         url: For ``MINUTEHAND_SMTP_URL``.
-
         messages: What arrived, oldest first; ``To`` as written by the sender.
-
         envelopes: Recipients of each message as the server was told them.
-
         senders: The sender of each, as the server was told.
-
         refused: Recipients answered with 550, as unknown users are.
-
         takes_s: How many seconds it takes with each message.
     """
 

@@ -30,9 +30,7 @@ class Program:
 
     Args:
         package: Of Debian, which brings it.
-
         names: What it is called: by Debian, and by others.
-
         is_packaged: Whether Debian's is new enough; else it may be missing anywhere.
     """
 

@@ -38,9 +38,7 @@ class Project:
 
     Args:
         command: Starts it, in the folder where its application is.
-
         environ: Its variables.
-
         done: In which each task leaves a line: id, arguments, keyword arguments.
     """
 

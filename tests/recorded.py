@@ -30,9 +30,7 @@ class Look:
 
     Args:
         marker: Of these tests.
-
         folder: Where they are, with the record.
-
         sources: Files and folders that decide what they see, besides the locks.
     """
 

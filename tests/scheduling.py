@@ -93,16 +93,11 @@ def make_document(**changes: Any) -> dict[str, Any]:
 
 
 def post(
-    engine: sa.Engine,
-    app: str = "app",
-    *,
-    replace_it: bool = False,
-    lookback: timedelta = LOOKBACK,
-    **changes: Any,
+    engine: sa.Engine, app: str = "app", *, replace_it: bool = False, **changes: Any
 ) -> Posted:
     """Post ``make_document(**changes)`` by the database's clock."""
     action = read_action_object(make_document(**changes))
-    return write_by(engine, post_action, app, action, Posting(replace_it, lookback))
+    return write_by(engine, post_action, app, action, Posting(replace_it))
 
 
 def post_at(
@@ -282,9 +277,7 @@ class FakeSender:
 
     Args:
         error: Raised by ``send`` before anything is taken.
-
         error_after: Raised after all was taken: "unknown" to the caller.
-
         empty: What ``find_empty_queues`` answers.
     """
 
@@ -362,11 +355,8 @@ class Hooked:
 
     Args:
         before_dispatch: Called before decisions are dispatched without a flight.
-
         before_launch: Called before each launch.
-
         in_flight: Called after each launch, while the chunk flies.
-
         before_land: Called before each landing.
     """
 

@@ -20,11 +20,13 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from socketserver import BaseServer
 from typing import IO, Any, TextIO, TypeVar
 
 import psycopg
@@ -66,21 +68,6 @@ class ServerError(Exception):
     """A server or process of a test did not start, or ended before its time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """
-    A server that runs.
-
-    Args:
-        url: Where it is, with everything a client needs.
-
-        process: For faults: ``process.send_signal(SIGSTOP)`` makes it hang.
-    """
-
-    url: str
-    process: subprocess.Popen[bytes]
-
-
 def wait_until(
     predicate: Callable[[], _T],
     *,
@@ -93,11 +80,8 @@ def wait_until(
 
     Args:
         predicate: Called every *every_s* seconds, or more rarely if it takes longer.
-
         timeout_s: How long at most; less than `PATIENCE_S` only where that is the fact.
-
         every_s: Pause between two calls.
-
         what: For the message, as in "waited 10 s for *what*".
 
     Raises:
@@ -116,7 +100,7 @@ def wait_until(
     return found
 
 
-def find_free_port(*, at_most: int = _PORTS[-1]) -> int:
+def find_free_port() -> int:
     """
     Return a port of 127.0.0.1 on which nothing listens at this moment.
 
@@ -127,7 +111,7 @@ def find_free_port(*, at_most: int = _PORTS[-1]) -> int:
     ports = _PORTS[int(worker) % _WORKERS :: _WORKERS]
     while True:
         port = random.choice(ports)
-        if port > at_most or port in _given:
+        if port in _given:
             continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
@@ -158,17 +142,11 @@ def run_process(
 
     Args:
         command: Program and arguments.
-
         log: File to which both outputs are appended, or a terminal.
-
         environ: Added to the environment of the tests.
-
         user: Run as this user; None means the current one.
-
         cwd: Working directory; the repository by default.
-
         stop_signal: What asks the process to stop.
-
         stop_timeout_s: How long it may take before it is killed.
     """
     with contextlib.ExitStack() as stack:
@@ -261,6 +239,45 @@ def wait_for_port(
     wait_until(is_up, timeout_s=timeout_s, what=f"a server on port {port}")
 
 
+@contextlib.contextmanager
+def run_in_thread(server: BaseServer) -> Iterator[str]:
+    """
+    Let *server* answer for the length of the block, and give its host and port.
+
+    What it logs of a request goes nowhere.
+    """
+    handler: Any = server.RequestHandlerClass
+    handler.log_message = lambda *_arguments: None
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    try:
+        yield "{}:{}".format(*server.server_address)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextlib.contextmanager
+def _run_server(
+    make_command: Callable[[int], Sequence[str | Path]], *, log: Path, **how: Any
+) -> Iterator[int]:
+    """Run what listens on a free port, and give that."""
+    with contextlib.ExitStack() as stack:
+        for attempt in range(1, _PORT_ATTEMPTS + 1):
+            port = find_free_port()
+            command = make_command(port)
+            process = stack.enter_context(run_process(command, log=log, **how))
+            try:
+                wait_for_port(port, process, log=log)
+            except ServerError:
+                if attempt == _PORT_ATTEMPTS:
+                    raise
+            else:
+                break
+        yield port
+
+
 @dataclass(frozen=True, slots=True)
 class Terminal:
     """
@@ -268,9 +285,7 @@ class Terminal:
 
     Args:
         stream: What a program writes to.
-
         _reader: Where all that is written to it comes out.
-
         _seen: What has come out so far.
     """
 
@@ -311,45 +326,28 @@ def make_folder(prefix: str) -> Iterator[Path]:
 @contextlib.contextmanager
 def run_postgres(
     options: Sequence[str] = _POSTGRES_OPTIONS, *, superuser: str = "minutehand"
-) -> Iterator[Server]:
+) -> Iterator[str]:
     """
-    Run an empty PostgreSQL; the user of its URL may do everything.
+    Run an empty PostgreSQL; the user of its URL, which is given, may do everything.
 
     Args:
         options: Of the server, as on its command line.
-
         superuser: Who that is.
     """
     with make_folder("postgres") as folder:
         binaries, data, user = make_cluster(folder, superuser)
-        log = folder / "log"
-        with contextlib.ExitStack() as stack:
-            for attempt in range(1, _PORT_ATTEMPTS + 1):
-                port = find_free_port()
-                process = stack.enter_context(
-                    run_process(
-                        [
-                            *(binaries / "postgres", "-D", data, "-p", str(port)),
-                            *("-h", "127.0.0.1", *options),
-                        ],
-                        log=log,
-                        user=user,
-                        cwd=folder,
-                        # "Fast" shutdown: does not wait for clients to leave.
-                        stop_signal=signal.SIGINT,
-                    )
-                )
-                try:
-                    wait_for_port(port, process, log=log)
-                except ServerError:
-                    if attempt == _PORT_ATTEMPTS:
-                        raise
-                else:
-                    break
+        server = (binaries / "postgres", "-D", data, "-h", "127.0.0.1", *options)
+        with _run_server(
+            lambda port: [*server, "-p", str(port)],
+            log=folder / "log",
+            user=user,
+            cwd=folder,
+            # "Fast" shutdown: does not wait for clients to leave.
+            stop_signal=signal.SIGINT,
+        ) as port:
             # It listens before it is ready, and refuses whoever comes too early.
             wait_until(lambda: accepts_sql(port, superuser), what="PostgreSQL")
-            url = f"postgresql+psycopg://{superuser}@127.0.0.1:{port}/postgres"
-            yield Server(url, process)
+            yield f"postgresql+psycopg://{superuser}@127.0.0.1:{port}/postgres"
 
 
 def make_cluster(
@@ -395,7 +393,6 @@ def _find_postgres(folder: Path, user: str | None) -> Path:
     Args:
         folder: Where to copy them if *user* may not enter the virtual environment,
             as under /root.
-
         user: Who will run them; None means the current user.
     """
     install = find_postgres_programs().parent
@@ -437,11 +434,8 @@ class Pgbouncer:
 
     Args:
         url: Where its database is.
-
         port: On which it listens.
-
         command: Starts it in the foreground.
-
         user: Runs it. None: the current one.
     """
 
@@ -460,9 +454,7 @@ def configure_pgbouncer(folder: Path, postgres_url: str, *options: str) -> Pgbou
 
     Args:
         folder: That its user can reach.
-
         postgres_url: Of a server that trusts whoever comes from this host.
-
         options: Lines for its configuration, such as ``pool_mode = session``.
     """
     program = find_program("pgbouncer")
@@ -490,55 +482,39 @@ def configure_pgbouncer(folder: Path, postgres_url: str, *options: str) -> Pgbou
 
 
 @contextlib.contextmanager
-def run_pgbouncer(postgres_url: str, *options: str) -> Iterator[Server]:
-    """Run a PgBouncer as ``configure_pgbouncer`` says."""
+def run_pgbouncer(postgres_url: str, *options: str) -> Iterator[str]:
+    """Run a PgBouncer as ``configure_pgbouncer`` says, and give its URL."""
     with make_folder("pgbouncer") as folder:
         made = configure_pgbouncer(folder, postgres_url, *options)
         log = folder / "log"
         with run_process(made.command, log=log, user=made.user) as process:
             wait_for_port(made.port, process, log=log)
-            yield Server(made.url, process)
+            yield made.url
 
 
 @contextlib.contextmanager
-def run_redis(*options: str | Path, config: Path | None = None) -> Iterator[Server]:
+def run_redis(*options: str | Path, config: Path | None = None) -> Iterator[str]:
     """
-    Run an empty Redis that keeps nothing on disk.
+    Run an empty Redis that keeps nothing on disk, and give its URL.
 
     Args:
         options: More of the server, as on its command line.
-
         config: A file of further ones.
     """
-    with make_folder("redis") as folder, contextlib.ExitStack() as stack:
-        log = folder / "log"
-        for attempt in range(1, _PORT_ATTEMPTS + 1):
-            # A node of a cluster listens 10,000 higher as well; it listens here, and
-            # ends a moment later, where there is no such port.
-            port = find_free_port(at_most=55_535)
-            process = stack.enter_context(
-                run_process(
-                    [
-                        *(_find_redis(), *([] if config is None else [config])),
-                        *("--port", str(port), "--bind", "127.0.0.1"),
-                        *("--dir", folder, "--save", "", "--appendonly", "no"),
-                        *options,
-                    ],
-                    log=log,
-                    cwd=folder,
-                )
-            )
-            try:
-                wait_for_port(port, process, log=log)
-            except ServerError:
-                if attempt == _PORT_ATTEMPTS:
-                    raise
-            else:
-                break
-        yield Server(f"redis://127.0.0.1:{port}/0", process)
+    with make_folder("redis") as folder:
+        kept = ("--dir", folder, "--save", "", "--appendonly", "no")
+        server = (find_redis(), *([] if config is None else [config]))
+        with _run_server(
+            lambda port: [
+                *(*server, "--port", str(port), "--bind", "127.0.0.1", *kept, *options)
+            ],
+            log=folder / "log",
+            cwd=folder,
+        ) as port:
+            yield f"redis://127.0.0.1:{port}/0"
 
 
-def _find_redis() -> Path:
+def find_redis() -> Path:
     """Return a redis-server: that of the PATH, else that of the wheel."""
     if on_path := shutil.which("redis-server"):
         return Path(on_path)

@@ -72,9 +72,9 @@ def _text(x: float, y: float, text: str, *, bold: bool = False) -> str:
 def receive(collector: Collector, folder: Path) -> tuple[str, str]:
     """Run two operations; return the span that the second one's task comes from."""
     with run_postgres() as postgres, run_redis() as broker:
-        engine = make_engine(postgres.url)
+        engine = make_engine(postgres)
         migrate(engine)
-        installation = Installation(folder, engine, broker.url, collector.url)
+        installation = Installation(folder, engine, broker, collector.url)
         log, environ = folder / "log", installation.environ
         with (
             run_process(SCHEDULER, log=log, environ=environ),

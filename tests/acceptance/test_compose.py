@@ -392,9 +392,9 @@ def broker_url(compose: dict[str, Any], secrets: Path) -> Iterator[str]:
     program, *command = compose["services"]["redis"]["command"]
     assert program == "redis-server"
     config, *options = (each.replace("/run/secrets", str(secrets)) for each in command)
-    with run_redis(*options, config=Path(config)) as server:
+    with run_redis(*options, config=Path(config)) as url:
         made = (secrets / "broker_url").read_text().strip()
-        yield made.replace("redis:6379", server.url.split("/")[2])
+        yield made.replace("redis:6379", url.split("/")[2])
 
 
 def demand_passwords(address: str) -> None:
@@ -421,8 +421,8 @@ def database_url(compose: dict[str, Any], secrets: Path) -> Iterator[str]:
     assert config["target"].startswith("/docker-entrypoint-initdb.d/")
     script = ROOT / compose["configs"][config["source"]]["file"]
     text = script.read_text().replace("/run/secrets", str(secrets))
-    with run_postgres(superuser="postgres") as server:
-        address = server.url.replace("+psycopg", "")
+    with run_postgres(superuser="postgres") as url:
+        address = url.replace("+psycopg", "")
         psql = find_postgres_programs() / "psql"
         options = ("--no-psqlrc", "--set", "ON_ERROR_STOP=1", "--dbname", address)
         subprocess.run([psql, *options], input=text, text=True, check=True)

@@ -22,14 +22,15 @@ import redis
 
 from tests.servers import (
     PATIENCE_S,
-    _find_redis,
     accepts_sql,
     configure_pgbouncer,
     find_free_port,
+    find_redis,
     is_listening,
     make_cluster,
     make_folder,
     run_process,
+    run_warm,
     wait_until,
 )
 
@@ -41,22 +42,15 @@ class Victim:
 
     Args:
         name: For people.
-
         command: Starts it in the foreground.
-
         log: File for its output; its folder is the working directory if *cwd* is None.
-
         is_ready: Whether it answers.
-
         url: Of a server; the same after each start.
-
         user: Runs it. None: the current one.
-
         stop_signal: Asks it to stop in order.
-
         environ: Added to the environment.
-
         cwd: Working directory.
+        is_warm: Whether it is one of those that ``run_warm`` runs.
     """
 
     name: str
@@ -68,6 +62,7 @@ class Victim:
     stop_signal: signal.Signals = signal.SIGTERM
     environ: Mapping[str, str] = field(default_factory=dict)
     cwd: Path | None = None
+    is_warm: bool = False
     _stack: ExitStack = field(default_factory=ExitStack)
     _process: subprocess.Popen[bytes] | None = None
 
@@ -96,6 +91,14 @@ class Victim:
         wait_until(is_up, every_s=0.1, what=self.name)
 
     def _run(self) -> AbstractContextManager[subprocess.Popen[bytes]]:
+        if self.is_warm:
+            return run_warm(
+                [*map(str, self.command)],
+                log=self.log,
+                environ=self.environ,
+                cwd=self.cwd or self.log.parent,
+                stop_timeout_s=5,
+            )
         return run_process(
             self.command,
             log=self.log,
@@ -272,7 +275,7 @@ def run_faulty_redis(*, persistent: bool = False) -> Iterator[Victim]:
         server = Victim(
             "Redis",
             [
-                *(_find_redis(), "--port", str(port), "--bind", "127.0.0.1"),
+                *(find_redis(), "--port", str(port), "--bind", "127.0.0.1"),
                 *("--dir", folder, "--save", "", "--appendonly", keep),
             ],
             folder / "log",

@@ -31,7 +31,6 @@ class Case:
 
     Args:
         fetch_ids: The Message-IDs that arrived, in order.
-
         refuse: Makes the server refuse an address. None: there is no server.
     """
 

@@ -36,11 +36,8 @@ class Case:
 
     Args:
         fetch: The ids in the first lane of a queue, the oldest first.
-
         cut_off: Returns a sender whose broker does not answer.
-
         run: Calls something that uses the sender.
-
         keeps_order: What is sent together arrives in its order.
     """
 

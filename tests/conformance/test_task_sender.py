@@ -29,7 +29,6 @@ class Case:
 
     Args:
         fetch: What is in a queue, the oldest first.
-
         cut_off: Returns a sender whose broker does not answer.
     """
 

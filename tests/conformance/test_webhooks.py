@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import pytest
 from operations.adapters.webhooks import RealWebhooks
 from operations.mail.message import Fate
 from operations.ports import Webhooks
+from tests.servers import run_in_thread
 from tests.unit.operations.fakes import FakeWebhooks
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -40,17 +40,8 @@ def run_receiver() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
             self.send_response(204)
             self.end_headers()
 
-        def log_message(self, *_arguments: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/hook", taken
-        finally:
-            server.shutdown()
-            thread.join()
+    with run_in_thread(ThreadingHTTPServer(("127.0.0.1", 0), Receiver)) as place:
+        yield f"http://{place}/hook", taken
 
 
 @pytest.fixture(params=["memory", "http"])

@@ -20,7 +20,7 @@ from operations.adapters.sources.http_source import HttpSource
 from operations.adapters.webhooks import RealWebhooks
 from operations.domains import DomainLimits
 from operations.mail.message import Fate, Sending
-from tests.servers import PATIENCE_S
+from tests.servers import PATIENCE_S, run_in_thread
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
@@ -51,9 +51,6 @@ def run_tls_server() -> Iterator[TlsServer]:
             self.send_response(204)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
     class Server(ThreadingHTTPServer):
         def handle_error(self, *_: object) -> None:
             """Clients that do not trust us leave, as they should."""
@@ -67,14 +64,8 @@ def run_tls_server() -> Iterator[TlsServer]:
     server = Server(("127.0.0.1", 0), Answer)
     server.socket = context.wrap_socket(server.socket, server_side=True)
     state = TlsServer(server.server_port)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
+    with run_in_thread(server):
         yield state
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture(scope="module")
@@ -119,30 +110,33 @@ def test_certificate_is_checked_against_the_name(
     assert [("hooks.example", f"hooks.example:{tls.port}")] == tls.asked
 
 
-def test_certificate_of_another_name_is_refused(
-    tls: TlsServer, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("host", "trusted", "said"),
+    [
+        # Who can make a name lead to himself does not become it.
+        ("other.example", str(AUTHORITY), "other.example"),
+        # Only authorities of the host, or of SSL_CERT_FILE, vouch for a name.
+        ("hooks.example", None, "CERTIFICATE_VERIFY_FAILED"),
+    ],
+    ids=["another name", "an unknown authority"],
+)
+def test_certificate_of_another_is_refused(
+    tls: TlsServer,
+    monkeypatch: pytest.MonkeyPatch,
+    host: str,
+    trusted: str | None,
+    said: str,
 ):
-    """Who can make a name lead to himself does not become it."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
+    """Nothing is asked for there."""
+    for name, value in (("SSL_CERT_FILE", trusted), ("SSL_CERT_DIR", None)):
+        monkeypatch.delenv(name, raising=False)
+        if value is not None:
+            monkeypatch.setenv(name, value)
 
-    sending = post(tls, "other.example", "other.example")
+    sending = post(tls, host, host)
 
     assert Fate.UNREACHABLE is sending.outcome
-    assert "other.example" in sending.detail
-    assert [] == tls.asked
-
-
-def test_certificate_of_an_unknown_authority_is_refused(
-    tls: TlsServer, monkeypatch: pytest.MonkeyPatch
-):
-    """Only authorities of the host, or of SSL_CERT_FILE, vouch for a name."""
-    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
-    monkeypatch.delenv("SSL_CERT_DIR", raising=False)
-
-    sending = post(tls, "hooks.example", "hooks.example")
-
-    assert Fate.UNREACHABLE is sending.outcome
-    assert "CERTIFICATE_VERIFY_FAILED" in sending.detail
+    assert said in sending.detail
     assert [] == tls.asked
 
 
@@ -161,13 +155,13 @@ def test_name_in_other_letters_leads_to_nobody_else(
 
 
 @contextmanager
-def run_dripping_server(head: bytes) -> Iterator[tuple[int, Callable[[], bool]]]:
+def run_dripping_server(head: bytes) -> Iterator[tuple[str, Callable[[], bool]]]:
     """
     Run a server that answers with *head*, then a byte now and then, for ever.
 
     Yields:
-        Its port, and what waits until whoever came has left: on a busy machine the time
-        may be over before anybody comes.
+        Its place, and what waits until whoever came has left: on a busy machine the
+        time may be over before anybody comes.
     """
     came, left = threading.Event(), threading.Event()
 
@@ -180,18 +174,11 @@ def run_dripping_server(head: bytes) -> Iterator[tuple[int, Callable[[], bool]]]
                     self.wfile.write(b"x")
             left.set()
 
-    with ThreadingTCPServer(("127.0.0.1", 0), Answer) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
+    with run_in_thread(ThreadingTCPServer(("127.0.0.1", 0), Answer)) as place:
         try:
-            yield (
-                server.server_address[1],
-                lambda: not came.is_set() or left.wait(PATIENCE_S),
-            )
+            yield place, lambda: not came.is_set() or left.wait(PATIENCE_S)
         finally:
             left.set()
-            server.shutdown()
-            thread.join()
 
 
 @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 204 "])
@@ -200,8 +187,8 @@ def test_webhook_that_drips_is_left(head: bytes):
     webhooks = RealWebhooks(
         secret="abc", allowed_hosts=("127.0.0.1",), timeout=timedelta(seconds=1)
     )
-    with run_dripping_server(head) as (port, is_left):
-        url = f"http://127.0.0.1:{port}/"
+    with run_dripping_server(head) as (place, is_left):
+        url = f"http://{place}/"
         sending = webhooks.post(url, message_id="1", body=b"x" * 100_000, now=NOW)
 
         assert is_left()
@@ -235,8 +222,8 @@ def test_source_that_drips_is_left(head: bytes, tmp_path: Path):
     """In its head and in its body; the message names the setting."""
     guard = HostGuard(("127.0.0.1",), setting="X")
     limits = DomainLimits(time=timedelta(seconds=1))
-    with run_dripping_server(head) as (port, is_left):
-        url = f"http://127.0.0.1:{port}/a.csv"
+    with run_dripping_server(head) as (place, is_left):
+        url = f"http://{place}/a.csv"
         source = HttpSource(url, "digest", "domain a", guard, limits)
         with pytest.raises(StepError, match="MINUTEHAND_SOURCE_TIMEOUT") as caught:
             source.fetch(None, tmp_path / "a")

@@ -203,10 +203,7 @@ def narrow_url() -> Iterator[str]:
     """Give the socket of a Redis where we may do what the docs ask for, and no more."""
     with make_folder("socket") as folder:
         path = folder / "redis.sock"
-        with (
-            run_redis("--unixsocket", path) as server,
-            redis.Redis.from_url(server.url) as admin,
-        ):
+        with run_redis("--unixsocket", path) as url, redis.Redis.from_url(url) as admin:
             admin.execute_command("ACL", "SETUSER", "minutehand", *read_acl(2))
             yield f"redis+socket://minutehand:PASSWORD@{path}?virtual_host=2"
             denied = admin.execute_command("ACL", "LOG")
@@ -242,9 +239,9 @@ def test_node_of_a_cluster_is_refused_by_name(
 ):
     """Its URL looks like any other; what to write instead is told at the start."""
     told = "MINUTEHAND_BROKER_URL: this Redis is a node of a Redis Cluster"
-    with run_redis("--cluster-enabled", "yes") as server:
+    with run_redis("--cluster-enabled", "yes") as url:
         # One that does not answer in time is not refused: it may be away.
-        environ = make_environ(sqlite_url, server.url, tmp_path)
+        environ = make_environ(sqlite_url, url, tmp_path)
         with pytest.raises(UsageError, match=told):
             start(read_settings(environ, env_file=None))
 

@@ -47,7 +47,7 @@ from tests.scheduling import (
     record_all,
     tick,
 )
-from tests.servers import PATIENCE_S, wait_until
+from tests.servers import PATIENCE_S, run_in_thread, wait_until
 from tests.unit.operations.fakes import FakeWebhooks
 
 HOST = "https://hc-ping.com"
@@ -400,19 +400,12 @@ def run_server() -> Iterator[Server]:
                 self.send_header("location", location)
             self.end_headers()
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Monitor) as running:
-        server.url = f"http://127.0.0.1:{running.server_port}"
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
+    with run_in_thread(ThreadingHTTPServer(("127.0.0.1", 0), Monitor)) as place:
+        server.url = f"http://{place}"
         try:
             yield server
         finally:
             server.released.set()
-            running.shutdown()
-            thread.join()
 
 
 def make_webhooks(**options: Any) -> RealWebhooks:

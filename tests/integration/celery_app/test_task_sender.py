@@ -200,7 +200,7 @@ def test_sentinels_lead_to_their_master(redis_url: str, tmp_path: Path):
     rules = json.dumps({"shop": {"transport_options": ours}})
     kept: list[TaskAnswer] = []
     with run_redis("--sentinel", config=config) as sentinel, deaf_broker() as deaf:
-        place = sentinel.url.replace("redis://", "sentinel://")
+        place = sentinel.replace("redis://", "sentinel://")
         url = f"{deaf.replace('redis://', 'sentinel://')};{place}"
         variables = {
             "MINUTEHAND_BROKER_TIMEOUT": "PT1S",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+
+from tests.servers import run_in_thread
 
 
 @dataclass
@@ -86,13 +87,6 @@ def web() -> Iterator[WebServer]:
         def date_time_string(self, timestamp: float | None = None) -> str:
             return state.date or super().date_time_string(timestamp)
 
-        def log_message(self, *_arguments: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answer)
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-    thread.start()
-    yield state
-    server.shutdown()
-    server.server_close()
-    thread.join(timeout=5)
+    with run_in_thread(ThreadingHTTPServer(("127.0.0.1", 0), Answer)) as place:
+        state.url = f"http://{place}"
+        yield state
