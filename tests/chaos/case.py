@@ -20,7 +20,6 @@ class Said:
 
     Args:
         lines: ``health subject: detail``, or what it wrote when it could not look.
-
         took_s: How long it took, in seconds.
     """
 
@@ -39,17 +38,11 @@ class Case:
 
     Args:
         name: As for ``--faults``.
-
         is_strict: Whether each run that is asked for has to succeed.
-
         begun_at: Aware UTC.
-
         notes: What was seen; told with the verdict.
-
         wrong: What should not have been; none is a PASS.
-
         must_end: Operations that were asked for because of it.
-
         is_left_out: Whether it could not be made on this machine.
     """
 

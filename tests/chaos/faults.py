@@ -70,13 +70,9 @@ class Fault:
 
     Args:
         name: For ``--faults``, and for people.
-
         hurt: Does it, and mends it.
-
         lasts_s: At least.
-
         named: What doctor says of it. None: it is not asked.
-
         asks: Of which action runs are asked for meanwhile, in each app, and how many.
     """
 

@@ -69,11 +69,8 @@ class Installation:
 
     Args:
         database_url: Migrated.
-
         broker_url: Redis or RabbitMQ.
-
         folder: For logs, data and mails.
-
         options: Settings without their prefix, over PATIENT, of what starts next.
     """
 

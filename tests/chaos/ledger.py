@@ -87,7 +87,6 @@ class Broken:
 
     Args:
         operation_id: Of which operation; None: of one that is missing, or of none.
-
         occurrence: Aware UTC; of one that is missing, or decided wrongly.
     """
 
@@ -138,17 +137,11 @@ class Ledger:
 
     Args:
         rows: Of operations.
-
         moves: What the journal has of each operation, oldest first.
-
         asked: What the actions ask for, by uid.
-
         happenings: All that was done.
-
         reopened: Operations that people tried again, as often as they did.
-
         ran: Ids of the tasks of the project, as often as each ran.
-
         begun_at: Aware UTC; the work began.
     """
 
@@ -178,7 +171,6 @@ class Ledger:
 
         Args:
             row: An operation, in whose life it was felt.
-
             at: Aware UTC. None: the end of the operation.
         """
         at = at or self.moves[row.id][-1].at
@@ -314,11 +306,8 @@ def judge(
 
     Args:
         engine: Of a database to which nobody writes any more.
-
         messages: Mails that arrived.
-
         since: Aware UTC; all actions are in force since then.
-
         known: What ``Ledger`` cannot read there.
 
     Returns:
@@ -445,7 +434,6 @@ def attribute(
 
     Args:
         recorded: When each operation was, aware UTC.
-
         cases: In the order in which they began.
 
     Returns:

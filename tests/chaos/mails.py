@@ -37,11 +37,8 @@ class MoodyMailServer(MailServer):
 
     Args:
         deadly: So many senders are still to be killed, each in the middle of a mail.
-
         deadly_every: Of so many mails one costs its sender its life. None: none.
-
         killed: When each was, aware UTC.
-
         dropped: Mails in whose middle it broke off.
     """
 

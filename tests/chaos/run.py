@@ -60,9 +60,7 @@ class Report:
 
     Args:
         wrong: What broke a promise, a sentence each.
-
         counts: By subject, such as the states of operations.
-
         text: All that for people.
     """
 
@@ -135,14 +133,10 @@ def run_chaos(
 
     Args:
         folder: For data and logs.
-
         seconds: How long it goes on at least: each fault comes once, and storms, if
             they are among the faults, after every other and until the end.
-
         seed: Of what the apps are like, what happens to them, and in which order.
-
         names: Of faults. None: all.
-
         apps: How many there are, each with a hundred actions.
     """
     rng = random.Random(seed)

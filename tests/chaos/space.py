@@ -27,7 +27,6 @@ class Space:
 
     Args:
         folder: As all processes name it.
-
         enter: Begins a command that runs where it is a file system.
     """
 

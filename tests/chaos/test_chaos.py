@@ -14,7 +14,7 @@ def test_chaos_breaks_no_promise(tmp_path: Path) -> None:
     """
     demand_program("pgbouncer")
 
-    report = run_chaos(tmp_path, seconds=15, seed=1, names=["storm"], apps=1)
+    report = run_chaos(tmp_path, seconds=6, seed=1, names=["storm"], apps=1)
 
     # How late a tick is depends on the machine: `make chaos` judges it, and no test.
     wrong = [each for each in report.wrong if not each.startswith("the tick of")]

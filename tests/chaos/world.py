@@ -91,25 +91,15 @@ class World:
 
     Args:
         installation: Its engine is the driver's own, of a superuser.
-
         rng: Of all choices.
-
         clock: That of PostgreSQL. None: libfaketime is not installed.
-
         pooler: By which half of the processes reach it. None: it is not installed.
-
         their_broker: Of the project to which ``run_task`` sends.
-
         project: The worker of that project.
-
         uids: Of actions, by app and name.
-
         since: Aware UTC; all actions are in force since then at the latest.
-
         happenings: All that was done to any of them.
-
         ended: What ended although nobody asked or killed it, a sentence each.
-
         asked: Operations that a fault waits for; these nobody cancels.
     """
 
@@ -448,6 +438,7 @@ def _make_processes(
             installation.folder / f"{name}.log",
             environ={**installation.environ, "MINUTEHAND_DATABASE_URL": url},
             cwd=ROOT,
+            is_warm=command is SCHEDULER_COMMAND or name == "web",
         )
         for (name, command), url in zip(commands.items(), cycle(urls), strict=False)
     ]
@@ -459,7 +450,12 @@ def _make_project(folder: Path, broker_url: str) -> Victim:
     place.mkdir()
     made = make_project(place, broker_url, PROJECT, settings=_SETTINGS_OF_PROJECT)
     log = folder / f"{PROJECT}.log"
-    return Victim("their worker", made.command, log, environ=made.environ, cwd=place)
+    return Victim(
+        *("their worker", made.command, log),
+        environ=made.environ,
+        cwd=place,
+        is_warm=True,
+    )
 
 
 def _make_role(engine: sa.Engine, url: str) -> str:
