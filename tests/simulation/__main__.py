@@ -29,14 +29,14 @@ _PROGRESS = 50
 _TRIED, _KEPT = 60, 3
 
 
-def _try(seed: int, hours: int) -> Report | str:
+def _try(seed: int, hours: float) -> Report | str:
     try:
         return simulate(seed, hours=hours)
     except Exception as error:  # noqa: BLE001 - whatever it is, the seed has failed
         return f"seed {seed}: {type(error).__name__}: {error}"
 
 
-def _run_many(seeds: Sequence[int], hours: int, jobs: int) -> int:
+def _run_many(seeds: Sequence[int], hours: float, jobs: int) -> int:
     started = time.monotonic()
     faults: Counter[str] = Counter()
     figures: Counter[str] = Counter()
@@ -52,7 +52,7 @@ def _run_many(seeds: Sequence[int], hours: int, jobs: int) -> int:
                 figures += outcome.figures
             if number % _PROGRESS == 0:
                 _say(f"{number} of {len(seeds)} seeds, {failed} failed")
-    _say(f"{len(seeds)} seeds of {hours} h in {time.monotonic() - started:.0f} s")
+    _say(f"{len(seeds)} seeds of {hours:g} h in {time.monotonic() - started:.0f} s")
     for title, counts in (("figures", figures), ("faults", faults)):
         _say(f"{title}: {counts.total() if counts is faults else ''}")
         for name, count in sorted(counts.items()):
@@ -62,7 +62,7 @@ def _run_many(seeds: Sequence[int], hours: int, jobs: int) -> int:
     return 1 if failed else 0
 
 
-def _replay(seed: int, hours: int, *, trace: bool) -> int:
+def _replay(seed: int, hours: float, *, trace: bool) -> int:
     report = simulate(seed, hours=hours, say=_say if trace else None)
     _say(f"seed {seed}: {report.digest}")
     return 0
@@ -103,7 +103,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.simulation", description=__doc__)
     parser.add_argument("--seeds", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--hours", type=int, default=1)
+    parser.add_argument("--hours", type=float, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int)
     parser.add_argument("--trace", action="store_true")

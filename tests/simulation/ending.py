@@ -31,7 +31,7 @@ from models.database.tables import (
 from models.fields.duration import Duration
 from models.occurrence import make_after_id, make_operation_id
 from models.operation_state import ENDINGS, LIVE_STATES, Trigger
-from tests.simulation.invariants import InvariantError
+from tests.simulation.invariants import insist
 from tests.simulation.scenario import APP
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def _check_side_work(world: World) -> None:
         " OR spread NOT NULL) + (SELECT count(*) FROM leases"
         " WHERE adopting NOT NULL OR recomputed_until NOT NULL)"
     ).fetchone()
-    _insist(left == 0, "something is left to do beside ticks")
+    insist(left == 0, "something is left to do beside ticks")
 
 
 def _check_lateness(world: World) -> None:
@@ -118,13 +118,13 @@ def _check_lateness(world: World) -> None:
                 run.finished_at > run.occurrence + timedelta(minutes=2)
             )
             is_late = within or run.finished_at > run.started_at + timedelta(seconds=40)
-            _insist(
+            insist(
                 (run.late is not None) == is_late,
                 f"{run.id} is{'' if run.late else ' not'} told of as late",
             )
     late = count_late(world)
-    _insist((told or 0) == late, f"{late} were late, and {told} were told of")
-    _insist(not going_on, f"the end of what was late was not told {going_on} times")
+    insist((told or 0) == late, f"{late} were late, and {told} were told of")
+    insist(not going_on, f"the end of what was late was not told {going_on} times")
 
 
 def _check_decisions(world: World) -> None:
@@ -138,7 +138,7 @@ def _check_decisions(world: World) -> None:
                 until=until,
                 keeps=lambda _who, _user_id: True,
             )
-            _insist(not undecided, f"audit: {undecided}")
+            insist(not undecided, f"audit: {undecided}")
         if not history.is_of_time:
             continue
         # Where the clock jumps nobody edits; the pause at the end may bear a time
@@ -151,7 +151,7 @@ def _check_decisions(world: World) -> None:
             lookback=world.lookback,
         )
         wrong = [each for each in findings if not _is_excused(world, each)]
-        _insist(not wrong, f"audit: {wrong}")
+        insist(not wrong, f"audit: {wrong}")
 
 
 def _is_excused(world: World, finding: AuditFault) -> bool:
@@ -173,12 +173,12 @@ def _check_missed(world: World) -> None:
     for missed in world.invariants.missed:
         last = datetime.fromisoformat(missed.last)
         recorded_at = datetime.fromisoformat(missed.recorded_at)
-        _insist(
+        insist(
             last <= recorded_at - world.lookback,
             f"{missed} was recorded as missed inside its window",
         )
         ticks = sorted(map(datetime.fromisoformat, world.invariants.ticks))
-        _insist(
+        insist(
             not any(
                 last <= first and second < last + world.lookback
                 for first, second in pairwise(ticks)
@@ -210,7 +210,7 @@ def _check_events(world: World) -> None:
                 continue
             wanted = make_operation_id(action.uid, occurrence, event.user_id)
             covered = any(m.action_uid == action.uid for m in world.invariants.missed)
-            _insist(
+            insist(
                 wanted in known or covered,
                 f"{action.uid}: no decision about {event.user_id} at {occurrence}",
             )
@@ -236,12 +236,12 @@ def _check_following(world: World) -> None:
                 continue
             if each.effective_from <= row.finished_at <= world.judged_until:
                 wanted = make_after_id(each.uid, row.id)
-                _insist(wanted in known, f"{each.uid}: nothing followed {row.id}")
+                insist(wanted in known, f"{each.uid}: nothing followed {row.id}")
     followers = {each.uid: each.follows for each in waiting}
     for row in rows:
         if row.trigger == Trigger.ACTION:
             former = known[UUID(row.details["after"]["operation"])]
-            _insist(
+            insist(
                 followers[row.action_uid] == former.action_uid,
                 f"{row.id} follows {former.id} of {former.action_uid}",
             )
@@ -260,12 +260,12 @@ def _check_mails(world: World) -> None:
         taken = world.mail_server.taken[message_id]
         allowed = {"sent": {1}, "uncertain": {0, 1}, "failed": {0}}
         state = states[key]
-        _insist(
+        insist(
             state in allowed and taken in allowed[state],
             f"the mail of {key} left {taken} times and is reported as {state}",
         )
     unknown = set(world.mail_server.taken) - set(world.invariants.mails)
-    _insist(not unknown, f"mails that nobody marked: {unknown}")
+    insist(not unknown, f"mails that nobody marked: {unknown}")
 
 
 def _check_steps(world: World) -> None:
@@ -277,16 +277,11 @@ def _check_steps(world: World) -> None:
         ).all()
     accounted = {(row.operation_id, row.recipient) for row in marks}
     for row in rows:
-        _insist(
+        insist(
             row.state in {"succeeded", "failed", "skipped"},
             f"step {row.name} of {row.operation_id} is {row.state} for ever",
         )
         if row.name == "send_email" and row.state == "succeeded":
             ids = (row.memo or {}).get("recipients", {}).get("ids", [])
             lost = [each for each in ids if (row.operation_id, each) not in accounted]
-            _insist(not lost, f"no mark of {lost} in {row.operation_id}")
-
-
-def _insist(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
-    if not holds:
-        raise InvariantError(otherwise)
+            insist(not lost, f"no mark of {lost} in {row.operation_id}")

@@ -94,11 +94,8 @@ class Faults:
 
     Args:
         rng: Of the world.
-
         intensity: 0 is a world in which nothing goes wrong.
-
         races: How many times as often as otherwise somebody edits in between.
-
         counts: By "place: fault", for the report.
     """
 

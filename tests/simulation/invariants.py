@@ -67,9 +67,7 @@ class Invariants:
 
     Args:
         database: Asked for the few things that the log does not say.
-
         clock_goes_back: Whether the database's clock may be set back in this world.
-
         punctual_until: Until then, no tick of a leader is late but its first.
     """
 
@@ -111,10 +109,10 @@ class Invariants:
 
     def expect_mail(self, message_id: str, taken: int) -> None:
         """Judge a mail that the server is about to take, after *taken* others."""
-        _insist(taken == 0, f"mail {message_id} was sent twice")
+        insist(taken == 0, f"mail {message_id} was sent twice")
         mark = self.marks.get(self.mails.get(message_id, ("", "", "")))
         # Whoever took the operation over may have made the mark uncertain by now.
-        _insist(
+        insist(
             mark in {"sending", "uncertain"},
             f"mail {message_id} left while its mark was {mark}",
         )
@@ -125,7 +123,7 @@ class Invariants:
     def _check_fence(self, process: Process) -> None:
         (current,) = self.database.raw.execute("SELECT fence FROM leases").fetchone()
         believed = process.runs.leader.fence
-        _insist(
+        insist(
             believed == current,
             f"{process.name} wrote under fence {believed}, the leader's is {current}",
         )
@@ -138,7 +136,7 @@ class Invariants:
         if trigger == Trigger.ACTION:
             return  # whoever ends the other one; judged in the end
         by_leader = process.kind == "scheduler"
-        _insist((fence is not None) == by_leader, f"{id_} recorded under {fence}")
+        insist((fence is not None) == by_leader, f"{id_} recorded under {fence}")
         if by_leader:
             self._check_revision(id_, action)
         if trigger in {"manual", "notice"}:
@@ -152,13 +150,13 @@ class Invariants:
             self._check_missed(missed, said["count"], is_of_event=trigger == "event")
             return
         key = (action, occurrence, user or "")
-        _insist(
+        insist(
             key not in self.decided,
             f"{key} was decided twice: {self.decided.get(key)} and {id_}",
         )
         self.decided[key] = id_
         if not self.clock_goes_back:
-            _insist(occurrence <= now, f"{key} was recorded before it was due")
+            insist(occurrence <= now, f"{key} was recorded before it was due")
         if state == OperationState.SKIPPED and reason == "overlap":
             self._check_overlap(id_, action, user)
 
@@ -170,7 +168,7 @@ class Invariants:
             " AND trigger IN ('schedule', 'event') AND occurrence BETWEEN ? AND ?",
             (uid, first, last),
         ).fetchone()
-        _insist(
+        insist(
             not ran if not is_of_event else count + ran <= self._count_events(missed),
             f"{missed} has {count} occurrences besides the {ran} that were decided",
         )
@@ -201,7 +199,7 @@ class Invariants:
             " AND other.recorded_at < o.recorded_at)",
             (id_,),
         ).fetchone()
-        _insist(before is None, f"{id_} was claimed beside {before}")
+        insist(before is None, f"{id_} was claimed beside {before}")
 
     def _check_revision(self, id_: str, action: str) -> None:
         decided, current = self.database.raw.execute(
@@ -209,7 +207,7 @@ class Invariants:
             " JOIN scheduled_actions a ON a.uid = o.action_uid WHERE o.id = ?",
             (id_,),
         ).fetchone()
-        _insist(
+        insist(
             decided == current,
             f"{id_} was decided under revision {decided} of {action}, now {current}",
         )
@@ -221,7 +219,7 @@ class Invariants:
             f" AND state IN ({states})",
             (action, user),
         ).fetchone()
-        _insist(live[0] > 0, f"{id_} was skipped, but nothing of {action} is live")
+        insist(live[0] > 0, f"{id_} was skipped, but nothing of {action} is live")
 
     def _operation(self, process: Process, entry: Entry, _held: set[str]) -> None:
         _n, _what, id_, old, new, token, new_token, lease = entry[:8]
@@ -230,16 +228,16 @@ class Invariants:
             return  # when it was sent, or how far it is
         if old != new:
             allowed = TRANSITIONS[OperationState(old)]
-            _insist(OperationState(new) in allowed, f"{id_} went from {old} to {new}")
+            insist(OperationState(new) in allowed, f"{id_} went from {old} to {new}")
         if new_token is not None and new_token != token:
             self.claims += 1
             self.owners[new_token] = process
-            _insist(
+            insist(
                 token is None or lease <= now,
                 f"{id_} was claimed while the claim of another was live",
             )
-            _insist(more == tries + 1, f"{id_}: attempt {tries}, then {more}")
-            _insist(process.kind == "worker", f"{process.name} claimed {id_}")
+            insist(more == tries + 1, f"{id_}: attempt {tries}, then {more}")
+            insist(process.kind == "worker", f"{process.name} claimed {id_}")
             self._check_turn(id_)
         elif token is not None and not self._owns(process, token):
             ran_out = process.kind == "scheduler" and lease <= now
@@ -255,20 +253,20 @@ class Invariants:
                 and not _lies_ahead(new_lease, now, LEASE)
             )
             told = new_token is None and bool(self.tasks.find_told((UUID(id_), more)))
-            _insist(
+            insist(
                 (new_token is None and ran_out) or asked or dated_back or told,
                 f"{process.name} changed {id_} ({old} to {new}), claimed by another",
             )
         if new == OperationState.QUEUED and old != new:
-            _insist(process.kind == "scheduler", f"{process.name} queued {id_}")
+            insist(process.kind == "scheduler", f"{process.name} queued {id_}")
         if old in _FINAL and old != new:
-            _insist(process.kind == "people", f"{process.name} reopened {id_}")
+            insist(process.kind == "people", f"{process.name} reopened {id_}")
             self.reopened.add(id_)
 
     def _went_on(self, _process: Process, entry: Entry, _held: set[str]) -> None:
         fault = self.tasks.find_fault(entry)
         early = fault is not None and "deadline" in fault and self.clock_goes_back
-        _insist(fault is None or early, str(fault))
+        insist(fault is None or early, str(fault))
 
     def _ended_again(self, process: Process, entry: Entry, _held: set[str]) -> None:
         id_, before, now = entry[2:5]
@@ -277,12 +275,12 @@ class Invariants:
 
     def _step(self, process: Process, entry: Entry, held: set[str]) -> None:
         id_, name, old, new = entry[2:6]
-        _insist(old != "succeeded", f"step {name} of {id_} had succeeded, is {new}")
+        insist(old != "succeeded", f"step {name} of {id_} had succeeded, is {new}")
         self._check_held(process, id_, held, f"step {name}")
 
     def _mark(self, process: Process, entry: Entry, held: set[str]) -> None:
         id_, step, recipient, old, new = entry[2:7]
-        _insist(
+        insist(
             new in _MARKS[old], f"{id_}: the mark of {recipient} from {old} to {new}"
         )
         self._check_held(process, id_, held, f"the mark of {recipient}")
@@ -293,14 +291,14 @@ class Invariants:
             self.mails[f"{str_to_uuid(text)}@minutehand"] = key
 
     def _effect(self, process: Process, entry: Entry, held: set[str]) -> None:
-        _insist(len(held) == 1, f"{process.name}: {entry[3]} without a claim")
+        insist(len(held) == 1, f"{process.name}: {entry[3]} without a claim")
 
     def _check_held(
         self, process: Process, id_: str, held: set[str], what: str
     ) -> None:
         """Workers write under their claim alone; others only close what is final."""
         if process.kind == "worker":
-            _insist(id_ in held, f"{process.name} wrote {what} of {id_} without claim")
+            insist(id_ in held, f"{process.name} wrote {what} of {id_} without claim")
 
     def _lease(self, process: Process, entry: Entry, _held: set[str]) -> None:
         holder, new_holder, fence, new_fence, expires, _new_expires = entry[3:9]
@@ -318,13 +316,11 @@ class Invariants:
             or (new_holder is None and believed == fence)
             or _lies_ahead(expires, now, 2 * LEASE)
         )
-        _insist(
+        insist(
             may_end, f"{process.name} ended the lease of fence {fence} before its time"
         )
         if new_holder is not None:
-            _insist(
-                new_fence == fence + 1, f"fence {fence} was followed by {new_fence}"
-            )
+            insist(new_fence == fence + 1, f"fence {fence} was followed by {new_fence}")
 
     def _check_minute(self, ticked: str | None, new_ticked: str) -> None:
         """A tick begins with its minute, while the database answers."""
@@ -334,7 +330,7 @@ class Invariants:
         if self.clock_goes_back or not after < at < self.punctual_until:
             return  # the first, or that of a clock that was set back
         due_at = after.replace(second=0, microsecond=0) + timedelta(minutes=1)
-        _insist(at - due_at <= LATE, f"the tick of {due_at} began at {at}")
+        insist(at - due_at <= LATE, f"the tick of {due_at} began at {at}")
 
     def _anything(self, _process: Process, _entry: Entry, _held: set[str]) -> None:
         """Accept it; the fence is judged for all of a commit."""
@@ -364,7 +360,8 @@ def _lies_ahead(expires: str, now: str, most: timedelta) -> bool:
     return datetime.fromisoformat(expires) - datetime.fromisoformat(now) > most
 
 
-def _insist(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
+def insist(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a sentence
+    """Raise unless it *holds*."""
     if not holds:
         raise InvariantError(otherwise)
 

@@ -33,17 +33,11 @@ class Process:
 
     Args:
         name: Of its place; a process that takes the place of a dead one has it too.
-
         kind: "scheduler", "worker" or "people".
-
         started_at: Simulated microseconds.
-
         frozen_until: None of its tasks runs before (SIGSTOP, a suspended machine).
-
         lost: What its monotonic clock did not count while suspended.
-
         skew: Of its host's clock.
-
         cut_off: From "database" or "broker", until when.
     """
 

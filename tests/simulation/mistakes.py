@@ -66,30 +66,20 @@ def check_nothing(self: Leader, transaction: Transaction) -> Callable[[], int]:
     return lambda: self._fence or 0
 
 
-def take_any(ttl: timedelta) -> sa.Executable:
+def take_any(ttl: timedelta) -> sa.Update:
     """Take the lease whether it has run out or not."""
+    return _take(ttl).values(fence=leases.c.fence + 1)
+
+
+def keep_fence(ttl: timedelta) -> sa.Update:
+    """Take over without raising the fence."""
+    return _take(ttl).where(leases.c.expires_at <= db_now())
+
+
+def _take(ttl: timedelta) -> sa.Update:
     return (
         sa.update(leases)
         .where(leases.c.name == actions.lease.LEASE_NAME)
-        .values(
-            holder=sa.bindparam("token", type_=Identifier),
-            hostname=sa.bindparam("host"),
-            pid=sa.bindparam("process"),
-            acquired_at=db_now(),
-            expires_at=db_now(ttl),
-            fence=leases.c.fence + 1,
-        )
-        .returning(leases.c.fence)
-    )
-
-
-def keep_fence(ttl: timedelta) -> sa.Executable:
-    """Take over without raising the fence."""
-    return (
-        sa.update(leases)
-        .where(
-            leases.c.name == actions.lease.LEASE_NAME, leases.c.expires_at <= db_now()
-        )
         .values(
             holder=sa.bindparam("token", type_=Identifier),
             hostname=sa.bindparam("host"),

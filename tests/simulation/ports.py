@@ -54,7 +54,6 @@ class MailServer:
 
     Args:
         expect: Told of each mail before it is taken; None: nobody asks.
-
         down: Refuses every connection while True.
     """
 

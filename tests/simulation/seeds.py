@@ -19,7 +19,7 @@ from tests.simulation.world import Emphasis, Report, World
 def simulate(
     seed: int,
     *,
-    hours: int = 1,
+    hours: float = 1,
     say: Callable[[str], None] | None = None,
     emphasis: Emphasis = Emphasis(),  # noqa: B008 - frozen
 ) -> Report:
@@ -28,11 +28,8 @@ def simulate(
 
     Args:
         seed: Decides everything.
-
         hours: With faults; the quiet time after them is not counted.
-
         say: Told every line of what happens; None: nobody.
-
         emphasis: What there is more of than the seed draws.
 
     Raises:

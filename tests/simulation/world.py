@@ -71,17 +71,11 @@ class Emphasis:
 
     Args:
         clock_jumps: Whether its clock jumps (and nobody edits); None: as drawn.
-
         races: How many times as often people edit while a tick decides.
-
         outages: Of outages.Outages, besides those that are drawn.
-
         strain: Whether nothing fails for a while, and much is to be done: strain.py.
-
         seconds: Whether an action is due more often than once a minute.
-
         follow: Whether actions begin as others end.
-
         expects: Whether actions expect to end soon, which they do not always.
     """
 
@@ -113,11 +107,8 @@ class World:
 
     Args:
         seed: Decides everything.
-
         hours: Simulated hours with faults; without them it goes on to the end.
-
         say: Told every line of what happens; None: nobody.
-
         emphasis: What there is more of than drawn.
     """
 
@@ -125,7 +116,7 @@ class World:
         self,
         seed: int,
         *,
-        hours: int = 1,
+        hours: float = 1,
         say: Callable[[str], None] | None = None,
         emphasis: Emphasis = _AS_DRAWN,
     ) -> None:
@@ -135,7 +126,7 @@ class World:
         self.seed = seed
         self.rng = Random(seed)
         self._ids = Random(f"ids of {seed}")
-        self.length = hours * HOUR
+        self.length = int(hours * HOUR)
         self.loop = Loop()
         self.start: datetime = self.rng.choice(first_hour())
         # Half of the worlds have a clock that jumps; people edit in the others, for
