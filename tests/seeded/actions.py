@@ -61,15 +61,10 @@ class SeededAction:
 
     Args:
         work: What it does: data, mail, summary, hook, task.
-
         columns: Of its row.
-
         revisions: Rows of its revisions, the oldest first.
-
         schedule: None: events drive it.
-
         typical_s: How long its runs usually take.
-
         is_bad: Whether it has failed for days, and nobody looked.
     """
 
@@ -114,7 +109,6 @@ def make_actions(
 
     Args:
         scene: When it is.
-
         holidays: The days of each calendar, by business.
     """
     found = []

@@ -86,7 +86,6 @@ class People:
 
     Args:
         rows: As they are stored.
-
         groups: Ids by name of the group.
     """
 

@@ -16,7 +16,6 @@ class Job:
 
     Args:
         name: In the words of the business.
-
         work: What the action does: data, mail, summary, hook, task.
     """
 
@@ -31,15 +30,10 @@ class Business:
 
     Args:
         uid: Of the app.
-
         zone: IANA name.
-
         host: Where its mails, data and hooks are; ends in ``.example``.
-
         places: Sites, lines or markets, each with the same jobs.
-
         people: How many users it has.
-
         domains: Names of its data sets.
     """
 
@@ -91,9 +85,7 @@ def _make(
 
 BUSINESSES = (
     _make(
-        "atlas-retail",
-        "Atlas Retail",
-        "Europe/Paris",
+        *("atlas-retail", "Atlas Retail", "Europe/Paris"),
         places="Lyon, Lille, Nantes, Toulouse, Rennes, Dijon, Metz, Nice, Tours, Reims, Caen",  # noqa: E501 - a row
         data="Shelf counts, Till takings",
         mail="Opening checklist, Low stock list",
@@ -103,9 +95,7 @@ BUSINESSES = (
         people=140,
     ),
     _make(
-        "bluefin-foods",
-        "Bluefin Foods",
-        "Europe/Madrid",
+        *("bluefin-foods", "Bluefin Foods", "Europe/Madrid"),
         places="Vigo, Cádiz, Bilbao, Málaga, Huelva, Gijón, Palma, Tarragona, Alicante, Ceuta, Almería",  # noqa: E501 - a row
         data="Landing prices, Cold store levels",
         mail="Catch offer, Recall notice drill",
@@ -115,9 +105,7 @@ BUSINESSES = (
         people=90,
     ),
     _make(
-        "cedar-clinic",
-        "Cedar Clinic",
-        "Europe/London",
+        *("cedar-clinic", "Cedar Clinic", "Europe/London"),
         places="Leeds, York, Hull, Ripon, Selby, Otley, Skipton, Whitby, Malton, Thirsk, Keighley",  # noqa: E501 - a row
         data="Theatre lists, Bed states",
         mail="Vaccination recall, Rota for the week",
@@ -127,9 +115,7 @@ BUSINESSES = (
         people=320,
     ),
     _make(
-        "delta-energy",
-        "Delta Energy",
-        "Europe/Berlin",
+        *("delta-energy", "Delta Energy", "Europe/Berlin"),
         places="Leipzig, Dresden, Halle, Erfurt, Gera, Jena, Zwickau, Chemnitz, Görlitz, Weimar, Plauen",  # noqa: E501 - a row
         data="Tariff table",
         mail="Meter reading request, Planned works",
@@ -140,9 +126,7 @@ BUSINESSES = (
         people=110,
     ),
     _make(
-        "ember-insure",
-        "Ember Insurance",
-        "Europe/Dublin",
+        *("ember-insure", "Ember Insurance", "Europe/Dublin"),
         places="Motor, Home, Travel, Marine, Farm, Pets, Bicycles, Liability, Crops, Machinery, Health",  # noqa: E501 - a row
         data="Claims ledger",
         mail="Renewal letter, Claim update, Missing papers",
@@ -152,9 +136,7 @@ BUSINESSES = (
         people=160,
     ),
     _make(
-        "fjord-marine",
-        "Fjord Marine",
-        "Europe/Oslo",
+        *("fjord-marine", "Fjord Marine", "Europe/Oslo"),
         places="Bergen, Ålesund, Stavanger, Molde, Florø, Bodø, Tromsø, Alta, Narvik, Haugesund, Kristiansund",  # noqa: E501 - a row
         data="Berth plan, Crew papers",
         mail="Weather warning, Arrival notice",
@@ -164,9 +146,7 @@ BUSINESSES = (
         people=70,
     ),
     _make(
-        "granite-build",
-        "Granite Build",
-        "America/Denver",
+        *("granite-build", "Granite Build", "America/Denver"),
         places="Boulder, Aspen, Golden, Pueblo, Durango, Salida, Vail, Greeley, Loveland, Montrose, Sterling",  # noqa: E501 - a row
         data="Crane hours, Concrete deliveries",
         mail="Toolbox talk, Permit reminder",
@@ -176,9 +156,7 @@ BUSINESSES = (
         people=85,
     ),
     _make(
-        "harbour-logistics",
-        "Harbour Logistics",
-        "Europe/Paris",
+        *("harbour-logistics", "Harbour Logistics", "Europe/Paris"),
         places="Le Havre, Marseille, Calais, Brest, Bayonne, Rouen, Dunkerque, Sète, Lorient, Dieppe, Toulon",  # noqa: E501 - a row
         data="Container moves, Lane prices",
         mail="Pick-up notice, Customs papers due",
@@ -188,9 +166,7 @@ BUSINESSES = (
         people=130,
     ),
     _make(
-        "helios-solar",
-        "Helios Solar",
-        "America/New_York",
+        *("helios-solar", "Helios Solar", "America/New_York"),
         places="Albany, Utica, Ithaca, Elmira, Oswego, Geneva, Auburn, Olean, Corning, Malone, Batavia",  # noqa: E501 - a row
         data="Yield table, Panel faults",
         mail="Yield letter, Cleaning visit",
@@ -200,9 +176,7 @@ BUSINESSES = (
         people=75,
     ),
     _make(
-        "ironbridge-rail",
-        "Ironbridge Rail",
-        "Europe/London",
+        *("ironbridge-rail", "Ironbridge Rail", "Europe/London"),
         places="Telford, Shrewsbury, Ludlow, Hereford, Crewe, Stafford, Stoke, Walsall, Dudley, Wrexham, Oswestry",  # noqa: E501 - a row
         data="Track geometry, Delay minutes",
         mail="Engineering works, Season ticket ends",
@@ -212,9 +186,7 @@ BUSINESSES = (
         people=150,
     ),
     _make(
-        "juniper-hotels",
-        "Juniper Hotels",
-        "Europe/Lisbon",
+        *("juniper-hotels", "Juniper Hotels", "Europe/Lisbon"),
         places="Porto, Faro, Évora, Braga, Coimbra, Sintra, Lagos, Tavira, Aveiro, Funchal, Óbidos",  # noqa: E501 - a row
         data="Room inventory, Minibar counts",
         mail="Pre-arrival letter, After-stay letter",
@@ -224,9 +196,7 @@ BUSINESSES = (
         people=120,
     ),
     _make(
-        "kestrel-air",
-        "Kestrel Air",
-        "Europe/Dublin",
+        *("kestrel-air", "Kestrel Air", "Europe/Dublin"),
         places="Cork, Shannon, Knock, Kerry, Donegal, Galway, Sligo, Waterford, Belfast, Derry, Dublin",  # noqa: E501 - a row
         data="Flight plans, Fuel uplift",
         mail="Schedule change, Check-in reminder",
@@ -236,9 +206,7 @@ BUSINESSES = (
         people=180,
     ),
     _make(
-        "lumen-grid",
-        "Lumen Grid",
-        "Australia/Sydney",
+        *("lumen-grid", "Lumen Grid", "Australia/Sydney"),
         places="Newcastle, Orange, Dubbo, Bathurst, Tamworth, Armidale, Lismore, Nowra, Goulburn, Wagga, Griffith",  # noqa: E501 - a row
         data="Feeder loads, Lamp faults",
         mail="Outage notice, Reconnection notice",
@@ -248,9 +216,7 @@ BUSINESSES = (
         people=95,
     ),
     _make(
-        "marlow-books",
-        "Marlow Books",
-        "Europe/London",
+        *("marlow-books", "Marlow Books", "Europe/London"),
         places="Fiction, History, Poetry, Cookery, Travel, Science, Music, Crime, Art, Gardens, Children",  # noqa: E501 - a row
         data="Shelf prices",
         mail="New arrivals, Back in stock, Reading group",
@@ -260,9 +226,7 @@ BUSINESSES = (
         people=260,
     ),
     _make(
-        "northgate-bank",
-        "Northgate Bank",
-        "America/New_York",
+        *("northgate-bank", "Northgate Bank", "America/New_York"),
         places="Boston, Salem, Lowell, Quincy, Malden, Newton, Nashua, Concord, Dover, Bangor, Augusta",  # noqa: E501 - a row
         data="Branch ledger, Cash levels",
         mail="Statement is ready, Card expires",
@@ -272,9 +236,7 @@ BUSINESSES = (
         people=200,
     ),
     _make(
-        "opal-cosmetics",
-        "Opal Cosmetics",
-        "Asia/Tokyo",
+        *("opal-cosmetics", "Opal Cosmetics", "Asia/Tokyo"),
         places="Osaka, Kyoto, Kobe, Nagoya, Sapporo, Sendai, Fukuoka, Nara, Niigata, Hakodate, Naha",  # noqa: E501 - a row
         data="Counter sales",
         mail="Sample offer, Refill reminder, Birthday card",
@@ -284,9 +246,7 @@ BUSINESSES = (
         people=210,
     ),
     _make(
-        "pinewood-schools",
-        "Pinewood Schools",
-        "Europe/Stockholm",
+        *("pinewood-schools", "Pinewood Schools", "Europe/Stockholm"),
         places="Uppsala, Örebro, Västerås, Linköping, Umeå, Luleå, Falun, Kalmar, Växjö, Borås, Gävle",  # noqa: E501 - a row
         data="Timetable",
         mail="Parents' evening, Menu of the week, Library returns",
@@ -296,9 +256,7 @@ BUSINESSES = (
         people=280,
     ),
     _make(
-        "quarry-metals",
-        "Quarry Metals",
-        "America/Phoenix",
+        *("quarry-metals", "Quarry Metals", "America/Phoenix"),
         places="Globe, Miami, Morenci, Ajo, Bisbee, Superior, Jerome, Clifton, Kearny, Bagdad, Safford",  # noqa: E501 - a row
         data="Copper grades, Truck loads",
         mail="Blasting notice, Shift handover",
@@ -308,9 +266,7 @@ BUSINESSES = (
         people=65,
     ),
     _make(
-        "ridge-outdoor",
-        "Ridge Outdoor",
-        "America/Los_Angeles",
+        *("ridge-outdoor", "Ridge Outdoor", "America/Los_Angeles"),
         places="Tents, Packs, Boots, Ropes, Stoves, Skis, Kayaks, Maps, Lamps, Jackets, Bikes",  # noqa: E501 - a row
         data="Catalogue pages, Repair queue",
         mail="Season letter, Waiting list",
@@ -320,9 +276,7 @@ BUSINESSES = (
         people=150,
     ),
     _make(
-        "saltmarsh-parks",
-        "Saltmarsh Parks",
-        "Pacific/Auckland",
+        *("saltmarsh-parks", "Saltmarsh Parks", "Pacific/Auckland"),
         places="Napier, Nelson, Picton, Oamaru, Timaru, Wanaka, Taupo, Gisborne, Kaikoura, Akaroa, Russell",  # noqa: E501 - a row
         data="Hut bookings, Visitor counts",
         mail="Track closure, Permit is ready",

@@ -20,11 +20,8 @@ class Cause:
 
     Args:
         step: The one that failed.
-
         text: The error of the step.
-
         is_permanent: Whether no attempt could mend it; otherwise there were three.
-
         attempt: The attempt that succeeded after it. None: none did.
     """
 

@@ -37,11 +37,8 @@ def make_data(
 
     Args:
         scene: When it is.
-
         actions: All of them.
-
         history: What they did.
-
         workspace: Folder for the files of the versions. None: no files are written.
     """
     made = Data()

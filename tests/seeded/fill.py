@@ -48,9 +48,7 @@ class Seeded:
 
     Args:
         scene: When it is.
-
         actions: All of them.
-
         history: What they did.
     """
 
@@ -66,9 +64,7 @@ def fill(engine: sa.Engine, *, scene: Scene, workspace: Path) -> Seeded:
 
     Args:
         engine: Of a migrated, empty SQLite file.
-
         scene: When it is.
-
         workspace: Folder for the files of data.
     """
     made, rows = make_rows(scene, workspace)

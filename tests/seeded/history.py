@@ -86,11 +86,8 @@ def make_history(
 
     Args:
         scene: When it is.
-
         actions: All of them.
-
         people: The users of each app.
-
         events: Rows of events, in any order.
     """
     history = History()

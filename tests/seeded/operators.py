@@ -49,22 +49,11 @@ def make_leaderships(scene: Scene) -> Iterator[dict[str, Any]]:
         (39, "sched-a", -24.2 * _DAY, -17.1 * _DAY),
         (40, "sched-b", -17.1 * _DAY, -8.01 * _DAY),
     )
-    for fence, host, since, until in spans:
-        yield _make_leadership(fence, host, scene.now + since, scene.now + until)
-    yield _make_leadership(41, "sched-a", scene.now - 8 * _DAY, None)
-    yield _make_leadership(42, "sched-b", scene.outage[1], None)
-
-
-def _make_leadership(
-    fence: int, host: str, since: datetime, until: datetime | None
-) -> dict[str, Any]:
-    return {
-        "fence": fence,
-        "hostname": host,
-        "pid": 1,
-        "acquired_at": since,
-        "released_at": until,
-    }
+    known = [(*who, scene.now + begin, scene.now + end) for *who, begin, end in spans]
+    lost = (41, "sched-a", scene.now - 8 * _DAY, None)
+    names = ("fence", "hostname", "acquired_at", "released_at")
+    for each in (*known, lost, (42, "sched-b", scene.outage[1], None)):
+        yield {"pid": 1, **dict(zip(names, each, strict=True))}
 
 
 def make_processes(scene: Scene) -> Iterator[dict[str, Any]]:
@@ -75,9 +64,13 @@ def make_processes(scene: Scene) -> Iterator[dict[str, Any]]:
         ("heavy@w3", "w3", ["heavy"], 2, scene.now - 2 * _SECOND),
         ("heavy@w4", "w4", ["heavy"], 2, scene.now - 5 * _SECOND),
     )
-    shown = [("scheduler", *each) for each in _make_schedulers(scene)]
-    shown += [("worker", *each) for each in workers]
-    for role, name, host, queues, concurrency, beat in shown:
+    schedulers = (
+        (f"scheduler@{host}", host, list[str](), None, scene.now - seconds * _SECOND)
+        for host, seconds in (("sched-b", 3), ("sched-c", 11))
+    )
+    shown = [("scheduler", each) for each in schedulers]
+    shown += [("worker", each) for each in workers]
+    for role, (name, host, queues, concurrency, beat) in shown:
         yield {
             "id": scene.make_id("process", name),
             "role": role,
@@ -94,13 +87,6 @@ def make_processes(scene: Scene) -> Iterator[dict[str, Any]]:
             "started_at": started_at,
             "heartbeat_at": beat,
         }
-
-
-def _make_schedulers(
-    scene: Scene,
-) -> Iterator[tuple[str, str, list[str], int | None, datetime]]:
-    for host, seconds in (("sched-b", 3), ("sched-c", 11)):
-        yield f"scheduler@{host}", host, [], None, scene.now - seconds * _SECOND
 
 
 def make_notices(scene: Scene, history: History) -> Iterator[dict[str, Any]]:

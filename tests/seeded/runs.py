@@ -65,11 +65,8 @@ class World:
 
     Args:
         scene: When it is.
-
         history: Where rows are added.
-
         people: The users of the app.
-
         draw: Random numbers.
     """
 

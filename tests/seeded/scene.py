@@ -26,9 +26,7 @@ class Scene:
 
     Args:
         now: Aware UTC; nothing is later, but for what is planned.
-
         seed: Of everything that is drawn.
-
         history: How far back the operations reach; a few days are made in seconds.
     """
 

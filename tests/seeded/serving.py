@@ -36,13 +36,11 @@ def find_database(home: Path) -> str:
     return f"sqlite:///{home}/minutehand.sqlite3"
 
 
-def make_settings(
-    home: Path, url: str | None = None, more: Mapping[str, str] | None = None
-) -> Settings:
+def make_settings(home: Path, more: Mapping[str, str] | None = None) -> Settings:
     """Return the settings of a seeded installation in *home*, and *more* of them."""
     given = {
         "MINUTEHAND_HOME": str(home),
-        "MINUTEHAND_DATABASE_URL": url or find_database(home),
+        "MINUTEHAND_DATABASE_URL": find_database(home),
         "MINUTEHAND_TIMEZONE": "Europe/London",
         # Nobody asks it; with the one in memory, tasks of others would be refused.
         "MINUTEHAND_BROKER_URL": "redis://127.0.0.1:1/0",
@@ -54,28 +52,18 @@ def make_settings(
 
 @contextmanager
 def serve(
-    home: Path,
-    *,
-    clock: Clock,
-    port: int = 0,
-    url: str | None = None,
-    more: Mapping[str, str] | None = None,
+    home: Path, *, clock: Clock, port: int = 0, more: Mapping[str, str] | None = None
 ) -> Iterator[str]:
     """
     Serve the pages and the API of the installation in *home*; give the address.
 
     Args:
         home: Of the installation.
-
         clock: Of SQLite: what it shows is now. Nothing else has a clock of its own.
-
         port: Of 127.0.0.1. 0: any.
-
-        url: Of the database. None: the SQLite file of *home*.
-
         more: Settings, by the names of their variables.
     """
-    settings = make_settings(home, url, more)
+    settings = make_settings(home, more)
     engine = make_engine(settings.database_url, clock=clock)
     services = Services(settings, engine, UNLIMITED)
     # Bound here and now: a port that is only looked for may be another's by then. The

@@ -36,11 +36,8 @@ class Site:
 
     Args:
         url: Where its pages are.
-
         home: Its folder.
-
         engine: Of its database, with the clock of its pages.
-
         scene: When it is; nothing of it changes but what a test does.
     """
 
@@ -90,7 +87,6 @@ def make_seeded_home(folder: Path, scene: Scene | None = None) -> Path:
 
     Args:
         folder: Shared by the processes of this run; the first one makes it.
-
         scene: When it is. None: with a few days of the past.
     """
     scene = scene or Scene(history=PAST)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -24,7 +24,10 @@ def insert_rows(
     names = [*rows[0]]
     forms = [_find_form(table.c[name]) for name in names]
     values = (
-        [form(row[name]) for name, form in zip(names, forms, strict=True)]
+        [
+            None if row[name] is None else form(row[name])
+            for name, form in zip(names, forms, strict=True)
+        ]
         for row in rows
     )
     quoted = ", ".join(f'"{name}"' for name in names)
@@ -39,26 +42,9 @@ def insert_rows(
 
 
 def _find_form(column: sa.Column[Any]) -> Callable[[Any], Any]:
+    """Return what makes of a value what SQLite keeps."""
     if isinstance(column.type, JSON):
-        return _to_json
+        return partial(json.dumps, ensure_ascii=False)
     if isinstance(column.type, sa.TIMESTAMP):
-        return _to_utc
-    if isinstance(column.type, sa.Uuid):
-        return _to_text
-    return _as_it_is
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
-
-
-def _to_text(value: Any) -> Any:
-    return None if value is None else str(value)
-
-
-def _to_utc(value: datetime | None) -> str | None:
-    return None if value is None else format_utc(value)
-
-
-def _to_json(value: Any) -> str | None:
-    return None if value is None else json.dumps(value, ensure_ascii=False)
+        return format_utc
+    return str if isinstance(column.type, sa.Uuid) else lambda value: value
