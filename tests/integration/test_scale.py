@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from api.answers import ROOT
 from dispatch.noticer import Noticer
 from dispatch.watching import LateLook
-from models.database.engine import read_clock, reading, writing
+from models.database.engine import make_engine, read_clock, reading, writing
 from models.database.tables import operations
 from models.database.transaction import AtOnce
 from models.operation_state import Queue
@@ -32,6 +32,7 @@ from operations.sending.order import LINES_AT_ONCE, has_sendable
 from operations.task_ends import fetch_overdue
 from operations.turns import HAS_TURN
 from overview.installation.figures import fetch_held, fetch_running
+from tests.conftest import new_database, show_url
 from tests.database import fetch_rows, read_by
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
@@ -218,12 +219,25 @@ def change(engine: sa.Engine, *statements: str) -> None:
             connection.exec_driver_sql(each)
 
 
+@pytest.fixture(scope="module")
+def history_template(postgres_server_url: str, postgres_template: str) -> Iterator[str]:
+    """Give the name of a database in which much has happened: to make it takes long."""
+    with new_database(postgres_server_url, postgres_template) as url:
+        engine = make_engine(show_url(url))
+        add_app(engine, APP)
+        add_history(engine)
+        engine.dispose()
+        assert url.database is not None  # it was made with a name
+        yield url.database
+
+
 @pytest.fixture
-def history(postgres_engine: sa.Engine) -> sa.Engine:
-    """Give a database in which much has happened."""
-    add_app(postgres_engine, APP)
-    add_history(postgres_engine)
-    return postgres_engine
+def history(postgres_server_url: str, history_template: str) -> Iterator[sa.Engine]:
+    """Give a copy of it."""
+    with new_database(postgres_server_url, history_template) as url:
+        engine = make_engine(show_url(url))
+        yield engine
+        engine.dispose()
 
 
 @contextmanager

@@ -45,15 +45,14 @@ from tests.scheduling import (
     make_scheduler,
     post,
 )
-from tests.servers import PATIENCE_S, ROOT, find_free_port, run_process, wait_until
+from tests.servers import PATIENCE_S, ROOT, find_free_port, run_warm, wait_until
 
 CLI = (sys.executable, "-m", "cli.main")
 SCHEDULER = (sys.executable, "scheduler_server.py")
-WORKER = (*CLI, "worker", "-c", "1")
+#: What ``minutehand worker -c 1`` executes.
+WORKER = (sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-c", "1")
 
 TASK = {"run_task": {"name": "shop.report", "queue": "reports", "wait": False}}
-
-
 MINUTELY = {"cron_rule": "* * * * *"}
 
 
@@ -138,7 +137,7 @@ class Installation:
             return task
         command, *others = commands
         log = self.folder / "log"
-        with run_process(command, log=log, environ=self.environ):
+        with run_warm(command, log=log, environ=self.environ):
             return self.run(*others)
 
     def _wait_for_task(self) -> Any:
