@@ -99,7 +99,7 @@ def run_reader(world: World, process: Process) -> None:
     """Be the thread that reads answers."""
     reader = AnswerReader(
         world.engine,
-        SimulatedAnswers(world, process),
+        SimulatedAnswers(world=world, process=process),
         lambda _connection, _queue, name: f"nobody knows {name}",
         monotonic=lambda: world.monotonic(process),
     )

@@ -32,6 +32,7 @@ from tests.simulation.database import SECRET
 from tests.simulation.faults import Fault, Faults, Place
 from tests.simulation.loop import MINUTE, SECOND, Loop, Process
 from tests.simulation.scenario import TASKED, WAITING
+from tests.unit.operations.fakes import FakeTaskSender
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -236,16 +237,12 @@ class SimulatedCouriers:
         return [self.done.popleft() for _ in range(len(self.done))]
 
 
-@dataclass(eq=False)
-class SimulatedAnswers:
+@dataclass(eq=False, kw_only=True)
+class SimulatedAnswers(FakeTaskSender):
     """The answers as one reader finds them; see operations.foreign_tasks.TaskSender."""
 
     world: World
     process: Process
-
-    def send(self, task: ForeignTask) -> ForeignTask:
-        """Send nothing: others do."""
-        raise NotImplementedError
 
     def receive(
         self,
@@ -270,11 +267,6 @@ class SimulatedAnswers:
             if place is not None:
                 del queue[place]
         return len(found)
-
-    def fetch_failure(self, connection: str | None, task_id: str) -> str | None:
-        """Know of none."""
-        del connection, task_id
-        return None
 
 
 def check_task(raw: Any, operation_id: UUID, task: ForeignTask) -> str | None:

@@ -20,7 +20,7 @@ from models.database.engine import writing
 from models.errors import StepError
 from operations.adapters.app_users import RealDirectory
 from operations.domains import Domain, DomainDraft, Fingerprint, Move, Reading, Tell
-from operations.foreign_tasks import ForeignTask, TaskAnswer
+from operations.foreign_tasks import ForeignTask
 from operations.mail.message import Fate, Mail, Sending
 from operations.ports import Guard, Ports, SendMail
 from tests.simulation.database import SimulatedDatabase
@@ -29,6 +29,7 @@ from tests.simulation.loop import SECOND
 from tests.unit.operations.fakes import (
     FakePrune,
     FakeRenderer,
+    FakeTaskSender,
     FakeWorkspace,
     refuse_address,
 )
@@ -186,8 +187,8 @@ class SimulatedSources:
         return Reading(1, Fingerprint(source=str(domain.source["file"])))
 
 
-@dataclass(eq=False)
-class SimulatedCalls:
+@dataclass(eq=False, kw_only=True)
+class SimulatedCalls(FakeTaskSender):
     """Webhooks and tasks of others: they take a while, and sometimes fail."""
 
     server: MailServer
@@ -223,22 +224,6 @@ class SimulatedCalls:
             raise RuntimeError("simulated: a step that breaks")
         return task._replace(queue=task.queue or "default")
 
-    def receive(
-        self,
-        connection: str | None,
-        keep: Callable[[Sequence[TaskAnswer]], object],
-        *,
-        limit: int,
-    ) -> int:
-        """Give no answer."""
-        del connection, keep, limit
-        return 0
-
-    def fetch_failure(self, connection: str | None, task_id: str) -> str | None:
-        """Know of none."""
-        del connection, task_id
-        return None
-
 
 def make_ports(
     database: SimulatedDatabase,
@@ -249,7 +234,7 @@ def make_ports(
     send: Callable[[ForeignTask], None],
 ) -> Ports:
     """Return the ports of one worker process; *send* takes tasks of somebody's own."""
-    calls = SimulatedCalls(server, suffer, sleep, send)
+    calls = SimulatedCalls(server=server, suffer=suffer, sleep=sleep, give=send)
     return Ports(
         workspace=SimulatedWorkspace(Path("nowhere"), database=database, sleep=sleep),
         sources=SimulatedSources(server, suffer, sleep),
