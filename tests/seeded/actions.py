@@ -87,6 +87,13 @@ class SeededAction:
         asked = self.document["operations"]
         return [name for name in (*order, "run_task") if asked.get(name)]
 
+    @cached_property
+    def domains(self) -> list[str]:
+        """The data that it reads: what it names, or all of its app."""
+        refresh = self.document["operations"].get("refresh")
+        asked = refresh.get("domains") if isinstance(refresh, dict) else None
+        return [*(asked or self.business.domains)]
+
     def find_revision(self, at: datetime) -> int:
         """Return the number of the revision that was in effect."""
         found = [

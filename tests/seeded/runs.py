@@ -187,12 +187,9 @@ class Run:
             "lease_expires_at": scene.now + 52 * _SECOND,
             "attempt": 1,
         }
-        domains = self.action.document["operations"].get("refresh")
-        known = self.action.business.domains
-        asked = domains.get("domains") if isinstance(domains, dict) else None
-        todo = list(asked or known)
+        todo = self.action.domains
         share = min(0.9, (scene.now - begun) / max(self.took, _SECOND))
-        done = min(len(todo) - 1, int(share * len(todo))) if todo else 0
+        done = min(len(todo) - 1, int(share * len(todo)))
         progress = {"done": done, "total": len(todo), "note": todo[done]}
         row["progress"] = {"step": names[0], **progress}
         self._add_step(
@@ -288,9 +285,7 @@ class Run:
         number = (at - self.world.scene.begin) // timedelta(hours=2)
         match name:
             case "refresh":
-                domains = operations["refresh"]
-                asked = domains.get("domains") if isinstance(domains, dict) else None
-                names = list(asked or self.action.business.domains)
+                names = self.action.domains
                 reused = names[1:2] if number % 3 == 0 else []
                 read = [each for each in names if each not in reused]
                 rows = {each: 900 + len(each) * 311 + number % 97 for each in read}
