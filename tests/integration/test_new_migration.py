@@ -63,7 +63,8 @@ def test_what_is_missing_is_made_on_both_databases(
 ):
     """
     A column, a table with its keys, our types and the condition of its index; and of a
-    large table what is added as live, with its defaults, while everybody goes on.
+    large table what is added as live, with its defaults, while everybody goes on: so
+    compatible_from stays that of the migration before.
     """
     target.tables["small_apps"].append_column(sa.Column("colour", sa.Text))
     given = sa.text("given_at IS NOT NULL")
@@ -91,6 +92,9 @@ def test_what_is_missing_is_made_on_both_databases(
 
     assert versions / f"{NEXT}_give_badges.py" == draft.path
     text = draft.path.read_text()
+    (newest,) = VERSIONS.glob(f"{get_newest_revision()}_*.py")
+    (line,) = re.findall("^compatible_from = .*", newest.read_text(), re.MULTILINE)
+    assert line in text.splitlines()
     assert "UtcDateTime" in text
     assert 'LiveColumn("operations", "weight", sa.Integer(), default="1")' in text
     assert '"ix_operations_weight", "operations", "weight", "weight > 1"' in text
@@ -104,19 +108,6 @@ def test_what_is_missing_is_made_on_both_databases(
         for column in columns
         if column["name"] in {"weight", "shade"}
     }
-
-
-def test_what_only_adds_lets_the_programs_before_go_on(
-    versions: Path, target: sa.MetaData
-):
-    """compatible_from stays that of the migration before."""
-    target.tables["small_apps"].append_column(sa.Column("colour", sa.Text))
-
-    draft = write_migration("Keep a colour", target=target, versions=versions)
-
-    (newest,) = VERSIONS.glob(f"{get_newest_revision()}_*.py")
-    (line,) = re.findall("^compatible_from = .*", newest.read_text(), re.MULTILINE)
-    assert line in draft.path.read_text().splitlines()
 
 
 def test_what_demands_something_stops_the_programs_before(

@@ -219,19 +219,17 @@ def lead_once(engine: sa.Engine, **settings: object) -> None:
     run(scheduler, stop)
 
 
-def test_leaders_of_different_zones_leave_maintenance_alone(engine: sa.Engine):
-    """It keeps the zone of who made it, whoever leads."""
+def test_maintenance_keeps_its_zone_until_its_hour_is_another(engine: sa.Engine):
+    """
+    That of who made it, whoever leads; an operator who sets the hour gets it, with the
+    zone it is set in.
+    """
     for zone in ("Europe/Paris", "UTC", "Europe/Paris"):
         lead_once(engine, timezone=zone)
 
     action = fetch_action(engine, MAINTENANCE_UID)
     assert 1 == action.revision
     assert "Europe/Paris" == action.document["when"]["timezone"]
-
-
-def test_leader_of_another_hour_moves_maintenance(engine: sa.Engine):
-    """An operator who sets the hour gets it, with the zone it is set in."""
-    lead_once(engine, timezone="Europe/Paris")
     lead_once(engine, timezone="UTC", maintenance_at=time(3))
 
     when = fetch_action(engine, MAINTENANCE_UID).document["when"]
