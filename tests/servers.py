@@ -247,11 +247,12 @@ def run_in_thread(server: BaseServer) -> Iterator[str]:
     What it logs of a request goes nowhere.
     """
     handler: Any = server.RequestHandlerClass
+    address: Any = server.server_address
     handler.log_message = lambda *_arguments: None
     thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
-        yield "{}:{}".format(*server.server_address)
+        yield f"{address[0]}:{address[1]}"
     finally:
         server.shutdown()
         server.server_close()
@@ -336,9 +337,9 @@ def run_postgres(
     """
     with make_folder("postgres") as folder:
         binaries, data, user = make_cluster(folder, superuser)
-        server = (binaries / "postgres", "-D", data, "-h", "127.0.0.1", *options)
+        server: list[str | Path] = [binaries / "postgres", "-D", data]
         with _run_server(
-            lambda port: [*server, "-p", str(port)],
+            lambda port: [*server, "-h", "127.0.0.1", "-p", str(port), *options],
             log=folder / "log",
             user=user,
             cwd=folder,

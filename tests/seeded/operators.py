@@ -68,7 +68,7 @@ def make_processes(scene: Scene) -> Iterator[dict[str, Any]]:
         (f"scheduler@{host}", host, list[str](), None, scene.now - seconds * _SECOND)
         for host, seconds in (("sched-b", 3), ("sched-c", 11))
     )
-    shown = [("scheduler", each) for each in schedulers]
+    shown: list[tuple[str, Any]] = [("scheduler", each) for each in schedulers]
     shown += [("worker", each) for each in workers]
     for role, (name, host, queues, concurrency, beat) in shown:
         yield {
