@@ -22,7 +22,7 @@ from actions.posting.post import Posted, Posting, post_action
 from actions.tick import Dispatched, TickReport, run_tick
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import Outbox, Sender
-from models.database.engine import read_clock, writing
+from models.database.engine import read_clock, reading, writing
 from models.database.tables import (
     deliveries,
     events,
@@ -43,6 +43,8 @@ from operations.claiming.claim import claim_operation
 from operations.claiming.claimed import Claim
 from operations.record import record
 from operations.sending.order import Message
+from overview.doctor.checks import LOOKS
+from overview.doctor.finding import Finding, View
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, tell_why
 from scheduler_server import Scheduler
@@ -466,3 +468,14 @@ def say_why(connection: sa.Connection, operation_id: UUID) -> str:
     known = fetch_circumstances(connection, [row], now=now)
     why = tell_why(row, known.get(operation_id, ALONE), now=now)
     return "" if why is None else why.text
+
+
+def examine(
+    engine: sa.Engine, name: str, *, app: str | None = None, **settings: str
+) -> list[Finding]:
+    """Return what doctor finds at *name*, with settings by the end of their names."""
+    given = {f"MINUTEHAND_{key}": value for key, value in settings.items()}
+    asked = read_settings(given, env_file=None)
+    with reading(engine) as connection:
+        view = View(connection, asked, read_clock(connection), app)
+        return list(LOOKS[name](view))

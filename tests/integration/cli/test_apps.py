@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.connection import get_settings
 from tests.integration.cli.calling import Answer, Call
 
 
@@ -133,10 +132,8 @@ def test_app_is_deleted_and_brought_back(call: Call, shop: Path):
     assert 1 == call("apps", "show", "shop", "--json").data["users"]
 
 
-def test_labels_and_what_is_on_mails_are_shown(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """With a warning, here and from doctor, as long as the sender is not used."""
+def test_labels_and_what_is_on_mails_are_shown(call: Call, tmp_path: Path):
+    """With a warning, as long as the sender is not used."""
     mail = {
         "from_name": "Shop reports",
         "from_address": "reports@shop.example",
@@ -149,18 +146,11 @@ def test_labels_and_what_is_on_mails_are_shown(
 
     shown = call("apps", "show", "shop")
     told = call("apps", "show", "shop", "--json").data
-    details = [each["detail"] for each in call("doctor", "--json").data]
-    monkeypatch.setenv("MINUTEHAND_MAIL_SENDER_HOSTS", "shop.example")
-    get_settings.cache_clear()
-    allowed = [each["subject"] for each in call("doctor", "--json").data]
 
     for words in ("Shop reports <reports@shop.example>", "help@shop.example"):
         assert words in shown.out
     assert "Sales of the day" in shown.out
     doubt = "'reports@shop.example' is of no host in MINUTEHAND_MAIL_SENDER_HOSTS here"
     assert doubt in shown.err.replace("\n", " ")
-    assert any(each.startswith(f"app shop: {doubt}") for each in details)
     assert mail == {name: text for name, text in told["mail"].items() if text}
     assert ["Sales of the day"] == [each["title"] for each in told["domains"]]
-    assert "sender" not in allowed
-    assert "SENDER_HOSTS" not in call("apps", "show", "shop").err

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -48,14 +47,3 @@ def test_command_shows_and_empties(call: Call, aside: Aside):
     )
     assert "Deleted 1." in call("queues", "aside", "--empty").out
     assert {"deleted": 0} == call("queues", "aside", "--empty", "--json").data
-
-
-def test_doctor_counts_what_lies_aside(call: Call, aside: Aside):
-    """It names the commands; nothing is late or lost, so it is only to be looked at."""
-    aside.put(ENTRY, timeout_s=30)
-
-    found = {each["subject"]: each for each in call("doctor", "--json").data}
-
-    assert found["aside"]["health"] == "look"
-    assert found["aside"]["detail"].startswith("1 ")
-    assert "minutehand queues aside --empty" in json.dumps(found["aside"])

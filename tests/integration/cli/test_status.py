@@ -5,9 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
-from cli.connection import get_settings
+from actions.leader import Leader
+from cli.connection import get_engine, get_settings
+from models.database.engine import db_now
+from models.database.tables import operations
+from operations.fleet.processes import ProcessRole
+from tests.database import execute
 from tests.integration.cli.calling import WEEKLY, Call, write_action
+from tests.presence import give_sign, make_worker
+from tests.scheduling import MINUTE
 
 
 @pytest.mark.usefixtures("shop")
@@ -50,3 +58,43 @@ def test_what_is_to_be_started_fits_the_broker(
     assert f"Start one: {scheduler}." in " ".join(run.err.split())
     assert f"Start one: {scheduler}." in " ".join(status.out.split())
     assert workers.err.endswith(f"Start one: {worker}\n")
+
+
+def test_status_tells_what_waits_and_what_runs(call: Call, shop: Path):
+    """
+    What waits for its next attempt is not late. The call of tick led first, and gave
+    the lead away; a scheduler is a process as others, and takes nothing.
+    """
+    call("tick")
+    engine = get_engine()
+    assert Leader(engine).hold()
+    give_sign(engine, make_worker("a", ["quick"]))
+    of = {"role": ProcessRole.SCHEDULER, "name": "s", "concurrency": None}
+    give_sign(engine, make_worker("b", (), **of))
+    call("actions", "post", write_action(shop), "--app", "shop")
+    call("actions", "run", "hello")
+    change = sa.update(operations)
+    execute(engine, change.values(send_at=db_now(MINUTE), attempt=1))
+    retried = call("status", "--json").data
+    then = dict.fromkeys(("recorded_at", "send_at"), db_now(-3 * MINUTE))
+    execute(engine, change.values(**then, attempt=0))
+
+    status = call("status", "--json").data
+    shown = call("status").out
+
+    quick, heavy = status["queues"]["quick"], status["queues"]["heavy"]
+    assert 1 == retried["backlog"]["quick"]["pending"]
+    assert retried["queues"]["quick"]["oldest_s"] is None
+    assert (1, 4) == (quick["workers"], quick["slots"])
+    assert 180 <= quick["oldest_s"] < 240
+    assert (0, None) == (heavy["workers"], heavy["oldest_s"])
+    ((app, waits),) = [(e["app"], e["oldest_s"]) for e in status["backlog_by_app"]]
+    assert ("shop", quick["oldest_s"]) == (app, waits)
+    assert "celery@a" in shown
+    assert "3 min" in shown
+    processes = {each["role"]: each["queues"] for each in status["processes"]}
+    assert {"worker": ["quick"], "scheduler": None} == processes
+    assert [(2, False), (1, True)] == [
+        (each["fence"], each["released_at"] is not None)
+        for each in status["leaderships"]
+    ]

@@ -1,67 +1,19 @@
-"""``doctor``, ``why`` and ``tick --at`` when something is wrong, or about to be."""
+"""``why``, ``audit`` and ``tick --at`` when something is wrong, or about to be."""
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
 import sqlalchemy as sa
 
-from actions.lease import Leader, record_send_failure
-from cli.connection import get_engine, get_settings
+from actions.leader import Leader, record_send_failure
+from cli.connection import get_engine
 from models.database.engine import writing
 from models.database.tables import events, operations, scheduled_action_revisions
-from operations.record import record
 from tests.database import execute, write_by
 from tests.integration.cli.calling import Call, write_action
-from tests.scheduling import edit, edit_action, get_now, make_operation
-
-
-@pytest.fixture
-def closed_port() -> Iterator[int]:
-    """Give a port on which nobody listens."""
-    with socket.socket() as bound:
-        bound.bind(("127.0.0.1", 0))
-        yield bound.getsockname()[1]
-
-
-def diagnose(call: Call) -> dict[str, tuple[str, str]]:
-    """Return what the doctor found, by subject."""
-    answer = call("doctor", "--json")
-    return {each["subject"]: (each["health"], each["detail"]) for each in answer.data}
-
-
-@pytest.mark.usefixtures("shop")
-def test_doctor_finds_a_broker_that_does_not_answer(
-    call: Call, closed_port: int, monkeypatch: pytest.MonkeyPatch
-):
-    """What is recorded would wait there for ever."""
-    monkeypatch.setenv("MINUTEHAND_BROKER_URL", f"redis://127.0.0.1:{closed_port}/0")
-    get_settings.cache_clear()
-
-    health, detail = diagnose(call)["broker"]
-
-    assert "bad" == health
-    assert "the call to the broker failed" in detail or "refused" in detail
-    assert ".." not in detail
-
-
-@pytest.mark.usefixtures("shop")
-def test_doctor_finds_what_is_not_sent(call: Call):
-    """Due to be sent minutes ago, and nothing is in its way."""
-    operation = make_operation()
-    write_by(get_engine(), record, [operation])
-    assert "outbox" not in diagnose(call)
-    send_at = get_now(get_engine()) - timedelta(minutes=2)
-    edit(get_engine(), operation.id, send_at=send_at)
-
-    health, detail = diagnose(call)["outbox"]
-
-    assert "bad" == health
-    assert detail.startswith("1 operation waits to be sent")
+from tests.scheduling import edit, edit_action, get_now
 
 
 def test_error_of_the_scheduler_is_told_to_who_asks(
@@ -77,7 +29,6 @@ def test_error_of_the_scheduler_is_told_to_who_asks(
     leader = Leader(engine)
     assert leader.hold()
     assert call("status", "--json").data["send_failure"] is None
-    assert "sending" not in diagnose(call)
     write_by(engine, record_send_failure, "NOAUTH Authentication required")
 
     asked = call("why", "hello", "--at", row["occurrence"], "--json")
@@ -89,9 +40,6 @@ def test_error_of_the_scheduler_is_told_to_who_asks(
     assert "NOAUTH Authentication required" in asked.data[0]["text"]
     assert "NOAUTH Authentication required" == found["error"]
     assert "NOAUTH Authentication required" in shown
-    health, detail = diagnose(call)["sending"]
-    assert "bad" == health
-    assert "NOAUTH Authentication required. What falls due" in detail
 
 
 def test_a_tick_of_the_future_warns_and_is_explained(

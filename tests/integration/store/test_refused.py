@@ -22,10 +22,12 @@ from models.errors import UnreachableError
 from operations.claiming.heart import Heart, Worker
 from operations.steps import STEPS
 from overview.doctor.checks.database import find_missing_grants
+from overview.doctor.examine import find_trouble
 from scheduler_server import PAUSE_S, Scheduler
 from settings import read_settings
 from telemetry import configure_logging
 from tests.database import read_by, write_by
+from tests.presence import SETTINGS
 from tests.scheduling import (
     Clock,
     FakeSender,
@@ -171,6 +173,19 @@ def test_missing_grants_are_named(role: Role):
         f" Run: GRANT INSERT, UPDATE ON operations TO {role.name}"
     )
     assert ([expected], []) == (missing, granted)
+
+
+def test_look_that_is_refused_is_a_finding(role: Role):
+    """What may not be read is told, and all else is looked at still."""
+    role.tell("revoke all on deliveries from {}")
+
+    names = ("grants", "troubles", "tzdata")
+    grants, troubles, zones = find_trouble(role.engine, SETTINGS, names=names)
+
+    assert "GRANT SELECT, INSERT, UPDATE, DELETE ON deliveries" in grants.detail
+    assert ("troubles", "bad") == (troubles.subject, troubles.health)
+    assert "permission denied" in troubles.detail
+    assert ("tzdata", "ok") == (zones.subject, zones.health)
 
 
 def test_role_needs_not_be_able_to_alter_the_record_of_changes(role: Role):

@@ -7,14 +7,16 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from actions.lease import Leader
+from actions.leader import Leader
+from models.database.engine import writing
+from models.database.tables import domains
 from models.errors import NotFoundError
 from models.json_form import write_json
 from overview.installation.status import AppStatus, fetch_app_status, fetch_status
 from overview.installation.workers import fetch_workers
 from tests.database import read_by
 from tests.presence import SETTINGS, give_sign, make_worker
-from tests.scheduling import add_app, edit, get_now, make_operation, record_all
+from tests.scheduling import MONDAY, add_app, edit, get_now, make_operation, record_all
 
 OURS, THEIRS, RUNNING = (make_operation(number) for number in range(3))
 
@@ -102,3 +104,37 @@ def test_unknown_app_is_unknown(engine: sa.Engine):
     """It has no state."""
     with pytest.raises(NotFoundError):
         fetch(engine, "never")
+
+
+def test_last_success_and_last_data_are_told(engine: sa.Engine):
+    """Of the installation and of each app; null where there has been none."""
+    hour = timedelta(hours=1)
+    for uid in ("shop", "books", "new"):
+        add_app(engine, uid)
+    for number, (app, state) in enumerate(
+        [("shop", "succeeded"), ("books", "succeeded"), ("shop", "failed")]
+    ):
+        made = make_operation(number + 3, app=app)
+        record_all(engine, made)
+        edit(engine, made.id, state=state, finished_at=MONDAY + number * hour)
+    with writing(engine) as connection:
+        connection.execute(
+            sa.insert(domains).values(
+                app="shop", name="a", source={"file": "a.csv"}, published_at=MONDAY
+            )
+        )
+        whole = fetch_status(connection, SETTINGS)
+        apps = {
+            uid: fetch_app_status(connection, SETTINGS, uid)
+            for uid in ("shop", "books", "new")
+        }
+
+    assert (MONDAY + hour, MONDAY) == (whole.last_success_at, whole.data_updated_at)
+    told = {
+        uid: (each.last_success_at, each.data_updated_at) for uid, each in apps.items()
+    }
+    assert {
+        "shop": (MONDAY, MONDAY),
+        "books": (MONDAY + hour, None),
+        "new": (None, None),
+    } == told

@@ -15,15 +15,13 @@ from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
 from models.requests import PauseModel
 from operations.fleet.draining import drain_worker
-from overview.doctor.checks.work import look_at_queues
-from overview.doctor.finding import View
+from overview.installation.figures import fetch_lag
 from overview.installation.queues import ShownQueue, fetch_queues
 from overview.installation.status import fetch_status
 from overview.installation.workers import WorkerState, fetch_workers
-from settings import read_settings
 from tests.database import read_by, write_by
 from tests.presence import SETTINGS, give_sign, make_worker
-from tests.scheduling import edit, get_now, make_operation, record_all
+from tests.scheduling import edit, examine, get_now, make_operation, record_all
 
 MINUTE = timedelta(minutes=1)
 HOUR = 60 * MINUTE
@@ -143,16 +141,29 @@ def test_workers_say_what_they_do(engine: sa.Engine):
     } == told
 
 
+def test_lag_is_the_wait_of_most(engine: sa.Engine):
+    """Of twenty, nineteen began within two seconds."""
+    at = get_now(engine) - 5 * MINUTE
+    for number in range(20):
+        made = make_operation(number)
+        record_all(engine, made)
+        waits = timedelta(seconds=100 if number == 7 else 2)
+        edit(engine, made.id, recorded_at=at, started_at=at + waits)
+    found = read_by(engine, fetch_lag)
+
+    assert found.p95 is not None
+    assert found.p95.total_seconds() == pytest.approx(2, abs=0.01)
+    assert (20, 1) == (found.count, len(found.by_minute))
+
+
 def test_status_and_doctor_name_a_paused_queue(engine: sa.Engine):
     """Who did it, why, and how to end it."""
     record(engine, 1, ago=MINUTE)
     with writing(engine, author=Author("ada")) as connection:
         pause_queue(connection, Queue.QUICK, PauseModel(note="new mail server"))
 
-    with reading(engine) as connection:
-        status = fetch_status(connection, SETTINGS)
-        view = View(connection, read_settings({}, env_file=None), get_now(engine))
-        quick, *_ = [f for f in look_at_queues(view) if f.subject == "queue quick"]
+    status = read_by(engine, fetch_status, SETTINGS)
+    (quick, *_) = (e for e in examine(engine, "queues") if "quick" in e.subject)
 
     assert "new mail server" == status.paused.queues[Queue.QUICK].note
     assert "look" == quick.health
@@ -167,8 +178,6 @@ def test_doctor_names_drained_workers_of_a_queue_that_nobody_takes(engine: sa.En
     record(engine, 1, ago=MINUTE)
     write_by(engine, drain_worker, worker.id, by="ada", note=None)
 
-    with reading(engine) as connection:
-        view = View(connection, read_settings({}, env_file=None), get_now(engine))
-        quick, *_ = [f for f in look_at_queues(view) if f.subject == "queue quick"]
+    (quick, *_) = (e for e in examine(engine, "queues") if "quick" in e.subject)
 
     assert "Drained workers take nothing: quick@h." in quick.detail

@@ -1,0 +1,202 @@
+"""The database and the brokers, as doctor judges them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from psycopg.errors import DiskFull
+
+from actions.leader import Leader, record_tick
+from celery_app.aside import UnreadableMessage, open_aside
+from models.database.engine import db_now, make_engine, writing
+from models.database.tables import leases, strangers
+from operations.fleet.strangers import Stranger, StrangerReason, record_stranger
+from overview.doctor.examine import find_trouble
+from settings import read_settings
+from tests.database import execute, write_by
+from tests.integration.models.database.test_engine import demote
+from tests.presence import SETTINGS
+from tests.project import run_project
+from tests.scheduling import add_app, examine, get_now, post
+from tests.servers import wait_until
+
+HOUR = timedelta(hours=1)
+
+#: To whom nobody listens.
+AWAY = "redis://:hunter2@127.0.0.1:1/0"
+
+
+def test_schema_of_another_version_is_bad_and_ends_the_look(unmigrated_url: str):
+    """What to run is said, and what the tables would tell is not asked for."""
+    engine = make_engine(unmigrated_url)
+    with writing(engine) as connection:
+        connection.exec_driver_sql("create table other (id integer)")
+
+    (found,) = find_trouble(engine, SETTINGS)
+    engine.dispose()
+
+    assert ("schema", "bad") == (found.subject, found.health)
+    assert "minutehand migrate" in found.detail
+
+
+def test_read_only_database_is_named_as_that(postgres_engine: sa.Engine):
+    """As after a fail-over to a replica: all can be read, and nothing written."""
+    demote(postgres_engine)
+
+    (found,) = examine(postgres_engine, "database")
+
+    assert "bad" == found.health
+    told = "the database is read-only: default_transaction_read_only"
+    assert found.detail.startswith(told)
+
+
+def test_full_disk_of_the_database_is_named_as_that(postgres_engine: sa.Engine):
+    """
+    Rows that fit are still written, such as heartbeats, but no tick: only where none
+    comes is it tried.
+    """
+    engine = postgres_engine
+    assert Leader(engine).hold()
+    write_by(engine, record_tick, get_now(engine))
+
+    @sa.event.listens_for(engine, "before_cursor_execute")
+    def _fill(_connection: Any, _cursor: Any, text: str, *_: Any) -> None:
+        if "temporary" in text:
+            why = (
+                'could not extend file "base/5/1": No space left on device\nHINT: more'
+            )
+            raise sa.exc.OperationalError(text, {}, DiskFull(why))
+
+    (before,) = examine(engine, "database")
+    late = {"last_tick_at": db_now(-HOUR), "acquired_at": db_now(-HOUR)}
+    execute(engine, sa.update(leases).values(late))
+    (found,) = examine(engine, "database")
+
+    assert ("ok", "bad") == (before.health, found.health)
+    told = 'the disk of the database is full: could not extend file "b'
+    assert found.detail.startswith(told)
+    assert "Free some space there" in found.detail
+
+
+def test_broker_that_does_not_answer_is_bad(postgres_engine: sa.Engine):
+    """What is recorded would wait there for ever."""
+    (found,) = examine(postgres_engine, "broker", BROKER_URL=AWAY)
+
+    assert "bad" == found.health
+    assert "the call to the broker failed" in found.detail
+    assert not {"..", "hunter2"} & {*found.detail.split()}
+
+
+def test_what_lies_aside_is_counted(postgres_engine: sa.Engine, redis_url: str):
+    """It names the commands; nothing is late or lost, so it is only to be looked at."""
+    given = {"MINUTEHAND_BROKER_URL": redis_url}
+    at = get_now(postgres_engine)
+    entry = UnreadableMessage(at, "minutehand.quick", "it is not JSON", 1, "{")
+    with open_aside(read_settings(given, env_file=None)) as aside:
+        aside.put(entry, timeout_s=30)
+
+    broker, found = examine(postgres_engine, "broker", BROKER_URL=redis_url)
+
+    assert ("broker", "ok") == (broker.subject, broker.health)
+    assert ("aside", "look") == (found.subject, found.health)
+    assert found.detail.startswith("1 from our queues could not be read")
+    assert "minutehand queues aside --empty" in found.detail
+
+
+def test_stranger_in_our_queues_is_bad_and_named(postgres_engine: sa.Engine):
+    """With the other installation's id, until nobody meets it any more."""
+    engine = postgres_engine
+    other = Stranger("minutehand.quick", StrangerReason.OTHER_INSTALLATION, "0f3a")
+    write_by(engine, record_stranger, other, worker="a@b")
+    write_by(engine, record_stranger, other, worker="c@d")
+
+    (found,) = examine(engine, "strangers")
+    seen_at = get_now(engine) - timedelta(minutes=6)
+    execute(engine, sa.update(strangers).values(seen_at=seen_at))
+
+    assert ("queue minutehand.quick", "bad") == (found.subject, found.health)
+    assert "Installation 0f3a sends to" in found.detail
+    assert "MINUTEHAND_QUEUE_PREFIX" in found.detail
+    assert [] == examine(engine, "strangers")
+
+
+def post_task(engine: sa.Engine, name: str = "report") -> None:
+    """Post an action that sends a task over the connection crm."""
+    task = {"name": f"shop.{name}", "queue": "reports", "connection": "crm"}
+    post(engine, name=name, operations={"run_task": task})
+
+
+@pytest.mark.parametrize(
+    ("apps", "rules", "found"),
+    [
+        (["shop"], "{}", []),
+        (["shop", "blog"], "{}", ["connections"]),
+        (["shop", "blog"], '{"crm": {"apps": ["shop"]}}', []),
+    ],
+    ids=["one app", "shared", "ruled"],
+)
+def test_connection_that_several_apps_share_is_told(
+    engine: sa.Engine, apps: list[str], rules: str, found: list[str]
+):
+    """Until an operator has said whose it is."""
+    for app in apps:
+        add_app(engine, app)
+
+    told = examine(engine, "tasks", TASK_CONNECTIONS=f"crm={AWAY}", TASK_RULES=rules)
+
+    assert found == [each.subject for each in told]
+
+
+def test_task_queue_that_nobody_takes_is_to_be_looked_at(
+    postgres_engine: sa.Engine, other_redis_url: str, tmp_path: Path
+):
+    """
+    Until a worker of that project does; what it must take is written down. A task that
+    it does not know is told, too.
+    """
+    add_app(postgres_engine)
+    post_task(postgres_engine)
+
+    def ask(told: str) -> str:
+        given = {"TASK_CONNECTIONS": f"crm={other_redis_url}"}
+        (found,) = examine(postgres_engine, "tasks", **given)
+        assert "task queue reports" == found.subject
+        return found.detail if found.health == told else ""
+
+    before = ask("look")
+    with run_project(tmp_path, other_redis_url, "reports"):
+        wait_until(lambda: ask("ok"), every_s=0.2, what="a worker that answers")
+        post_task(postgres_engine, "missing")
+        unknown = wait_until(lambda: ask("look"), every_s=0.2, what="it to answer")
+
+    assert "connection 'crm'" in before
+    assert "such as 'report'" in before
+    assert before.endswith("celery -A PROJECT worker -Q reports")
+    assert "knows the task shop.missing: import" in unknown
+    assert unknown.endswith("such as the action 'missing'")
+
+
+@pytest.mark.parametrize(
+    ("connections", "subject", "health", "told"),
+    [
+        (f"crm={AWAY}", "connection 'crm'", "bad", "refused"),
+        (f"other={AWAY}", "tasks", "look", "'crm' is not a connection"),
+    ],
+    ids=["does not answer", "gone"],
+)
+def test_connection_of_a_task_that_fails_is_told(
+    postgres_engine: sa.Engine, connections: str, subject: str, health: str, told: str
+):
+    """Each task over it fails; its password is not told. Or the settings changed."""
+    add_app(postgres_engine)
+    post_task(postgres_engine)
+
+    (found,) = examine(postgres_engine, "tasks", TASK_CONNECTIONS=connections)
+
+    assert (subject, health) == (found.subject, found.health)
+    assert told in found.detail
+    assert "hunter2" not in found.detail

@@ -1,0 +1,110 @@
+"""What doctor finds at the hosts of processes that gave a sign of life."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from operations.fleet.processes import Process
+from overview.doctor.checks import hosts
+from overview.doctor.finding import LITTLE_SPACE, NO_SPACE
+from tests.presence import give_sign, make_worker
+from tests.scheduling import MINUTE, examine
+
+WORKER = make_worker("b")
+ELSEWHERE = {**WORKER.settings, "MINUTEHAND_BROKER_URL": "redis://other:6379/0"}
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "sign", "told"),
+    [
+        (
+            "settings",
+            make_worker("b", settings=ELSEWHERE),
+            {},
+            r"MINUTEHAND_BROKER_URL differs: .*redis://other:6379/0 \(celery@b\)",
+        ),
+        ("programs", make_worker("b", revision="0000"), {}, "celery@b .* schema 0000"),
+        (
+            "programs",
+            WORKER,
+            {"age": 3 * MINUTE},
+            "celery@b .* 3 min ago: .* cannot reach the database or its broker",
+        ),
+        (
+            "clock",
+            WORKER,
+            {"clock_ahead": timedelta(seconds=90)},
+            r"host b differs from the database by \+",
+        ),
+    ],
+    ids=["settings", "version", "killed", "clock"],
+)
+def test_worker_that_is_unlike_the_others_is_named(
+    postgres_engine: sa.Engine,
+    name: str,
+    other: Process,
+    sign: dict[str, Any],
+    told: str,
+):
+    """Its settings, the schema it knows, its silence, the clock of its host."""
+    give_sign(postgres_engine, make_worker("a"))
+    give_sign(postgres_engine, other, **sign)
+
+    (found,) = [e for e in examine(postgres_engine, name) if e.health != "ok"]
+
+    assert "look" == found.health
+    assert re.match(told, found.detail.removeprefix("worker ")), found.detail
+
+
+def test_killed_worker_is_told_until_another_has_its_place(postgres_engine: sa.Engine):
+    """By name, so that one that was restarted is no news."""
+    give_sign(postgres_engine, make_worker("a"), age=3 * MINUTE)
+    give_sign(postgres_engine, make_worker("a"))
+
+    assert [] == examine(postgres_engine, "programs")
+
+
+def test_program_as_new_as_the_database_is_right(
+    postgres_engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """The others are behind, also where the one that looks is among them."""
+    give_sign(postgres_engine, make_worker("new", revision="9999"))
+    give_sign(postgres_engine, make_worker("old"))
+    monkeypatch.setattr(hosts, "fetch_revision", lambda _connection: "9999")
+
+    (found,) = examine(postgres_engine, "programs")
+
+    assert "celery@old" in found.detail
+    assert "the database is at 9999. Restart it with the newer ver" in found.detail
+
+
+@pytest.mark.parametrize(
+    ("free", "health"),
+    [(LITTLE_SPACE, "ok"), (LITTLE_SPACE - 1, "look"), (NO_SPACE - 1, "bad")],
+)
+def test_least_space_of_any_worker_is_told(
+    postgres_engine: sa.Engine, free: int, health: str
+):
+    give_sign(postgres_engine, make_worker("roomy"))
+    give_sign(postgres_engine, make_worker("full", free_bytes=free))
+
+    (found,) = examine(postgres_engine, "space")
+
+    assert (health, True) == (found.health, "(full)" in found.detail)
+
+
+def test_host_that_confines_no_children_is_told(
+    postgres_engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """With what would help; what is asked is the kernel, which has no fake."""
+    monkeypatch.setattr(hosts, "find_version", lambda: -1)
+
+    (found,) = examine(postgres_engine, "confinement")
+
+    assert "look" == found.health
+    assert "a profile that allows landlock_*" in found.detail
