@@ -11,13 +11,11 @@ import json
 import os
 import re
 import shlex
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
-from datetime import timedelta
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
@@ -30,11 +28,9 @@ import pytest
 import sqlalchemy as sa
 import yaml
 
-from actions.lease import record_tick
 from actions.small_apps.apply import ApplyTerms, apply_small_app
 from dispatch.manual_runs import run_now
-from models.database.engine import db_now, make_engine, read_clock, writing
-from models.database.tables import leases
+from models.database.engine import make_engine
 from models.door.app_documents import read_small_app
 from settings import PREFIX, Settings, read_settings
 from tests.database import write_by
@@ -43,10 +39,9 @@ from tests.servers import (
     ROOT,
     find_free_port,
     find_postgres_programs,
-    is_listening,
     run_postgres,
-    run_process,
     run_redis,
+    run_warm,
     wait_until,
 )
 
@@ -54,6 +49,13 @@ WORKERS = ("worker-quick", "worker-heavy")
 LASTING = ("scheduler", *WORKERS, "web")
 OURS = ("migrate", *LASTING)
 BIN = Path(sys.executable).parent
+
+#: How programs of ours begin that need not load all that they need.
+AS_MODULES = {
+    "python": (sys.executable,),
+    "celery": (sys.executable, "-m", "celery"),
+    "minutehand": (sys.executable, "-m", "cli.main"),
+}
 
 Service = dict[str, Any]
 
@@ -122,41 +124,30 @@ def test_images_of_others_can_be_pinned(
             assert name in OURS or re.fullmatch(pattern, image), image
 
 
-def test_there_is_a_service_for_each_process(compose: dict[str, Any]) -> None:
-    """One service for each kind of process, beside database and broker."""
-    assert set(compose["services"]) == {"postgres", "redis", *OURS}
+def test_each_process_is_a_service(compose: dict[str, Any]) -> None:
+    """Beside database and broker; whoever wants a port to the world asks for it."""
+    services = compose["services"]
 
-
-def test_no_service_is_reachable_from_outside(compose: dict[str, Any]) -> None:
-    """Whoever wants a port to the world has to ask for it."""
-    services = compose["services"].items()
-
-    assert [name for name, service in services if "ports" in service] == []
+    assert set(services) == {"postgres", "redis", *OURS}
+    assert [name for name, service in services.items() if "ports" in service] == []
 
 
 def test_services_that_last_are_watched_and_restarted(compose: dict[str, Any]) -> None:
-    """Each has a health check, a time to stop in, and comes back."""
+    """Each has a health check, a time to stop in, and comes back, as many as wanted."""
     for name in (*LASTING, "postgres", "redis"):
         service = compose["services"][name]
 
         assert service["healthcheck"]["test"], name
         assert service["stop_grace_period"], name
         assert service["restart"] == "unless-stopped", name
-
-
-def test_two_schedulers_can_run(compose: dict[str, Any]) -> None:
-    """Nothing ties a replica to one name or one host port."""
-    assert "container_name" not in compose["services"]["scheduler"]
+        assert "container_name" not in service, name
 
 
 def test_schema_is_migrated_before_anything_runs(compose: dict[str, Any]) -> None:
     """A process never meets a schema that is not its version's."""
+    migrated = {"condition": "service_completed_successfully"}
     for name in LASTING:
-        depends_on = compose["services"][name]["depends_on"]
-
-        assert depends_on["migrate"] == {
-            "condition": "service_completed_successfully"
-        }, name
+        assert compose["services"][name]["depends_on"]["migrate"] == migrated, name
 
 
 def test_volumes_are_declared(compose: dict[str, Any]) -> None:
@@ -270,7 +261,7 @@ def test_each_queue_has_a_worker(compose: dict[str, Any]) -> None:
     assert queues == {"worker-quick": ["quick"], "worker-heavy": ["heavy,celery"]}
 
 
-def test_image_has_all_that_runs() -> None:
+def test_image_has_all_that_runs_and_is_not_root() -> None:
     """.dockerignore lets every package and file of the application through."""
     allowed = {
         line.removeprefix("!")
@@ -285,12 +276,7 @@ def test_image_has_all_that_runs() -> None:
     sources = {path.name for path in ROOT.glob("*.py")}
 
     assert packages | sources | {"pyproject.toml", "requirements-image.lock"} <= allowed
-
-
-def test_image_does_not_run_as_root() -> None:
-    """The last USER of the Dockerfile is not root."""
     users = re.findall(r"^USER (\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-
     assert users[-1:] == ["minutehand"]
 
 
@@ -322,7 +308,6 @@ class Stack:
         """Run nothing yet."""
         self.services: dict[str, Service] = compose["services"]
         self.folder = folder
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.metrics_port = str(find_free_port())
         self.web_port = str(find_free_port())
         self.overrides = {
@@ -475,9 +460,10 @@ def stack(
     stack.run("migrate", stack.command("migrate"))
     with ExitStack() as processes:
         for name in LASTING:
-            stack.processes[name] = processes.enter_context(
-                run_process(
-                    stack.command(name),
+            program, *arguments = stack.command(name)
+            processes.enter_context(
+                run_warm(
+                    [*AS_MODULES[Path(program).name], *map(str, arguments)],
                     log=stack.folder / f"{name}.log",
                     environ=stack.environment(name),
                 )
@@ -488,7 +474,7 @@ def stack(
 @pytest.fixture(scope="module")
 def engine(stack: Stack, database_url: str) -> Iterator[sa.Engine]:
     """Give an engine on the database of the stack."""
-    assert stack.processes
+    del stack  # comes first, and migrates it
     engine = make_engine(database_url.replace("://", "+psycopg://"))
     yield engine
     engine.dispose()
@@ -528,34 +514,3 @@ def test_services_do_what_they_are_for(stack: Stack, engine: sa.Engine) -> None:
     ]
     assert len(list((stack.folder / "data" / "mails").iterdir())) == 1
     assert healthy == dict.fromkeys(LASTING, True)
-
-
-def test_health_of_a_scheduler_is_that_of_its_loop(
-    stack: Stack, engine: sa.Engine
-) -> None:
-    """A standby is as healthy as a leader that ticks; none is when nobody ticks."""
-    log = stack.folder / "scheduler.log"
-    wait_until(lambda: "tick_done" in log.read_text(), what="a tick")
-    leader = stack.processes["scheduler"]
-    leader_port, stack.metrics_port = stack.metrics_port, str(find_free_port())
-    with ExitStack() as cleanup:
-        standby = run_process(
-            stack.command("scheduler"),
-            log=stack.folder / "standby.log",
-            environ=stack.environment("scheduler"),
-        )
-        cleanup.enter_context(standby)
-        wait_until(lambda: is_listening(int(stack.metrics_port)), what="standby")
-        wait_until(lambda: stack.is_healthy("scheduler"), every_s=1, what="standby")
-        leader.send_signal(signal.SIGSTOP)
-        cleanup.callback(leader.send_signal, signal.SIGCONT)
-        with writing(engine) as connection:
-            record_tick(connection, read_clock(connection) - timedelta(minutes=4))
-            # Nor does the standby tick before it has been asked.
-            hour = db_now(timedelta(hours=1))
-            connection.execute(sa.update(leases).values(expires_at=hour))
-        standby_is_healthy = stack.is_healthy("scheduler")
-        stack.metrics_port = leader_port
-        leader_is_healthy = stack.is_healthy("scheduler")
-
-    assert (False, False) == (standby_is_healthy, leader_is_healthy)

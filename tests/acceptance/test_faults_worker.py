@@ -195,26 +195,3 @@ def test_operation_is_canceled_in_any_state(scheduled: Installation) -> None:
 def do_cancel(installation: Installation, operation_id: UUID) -> None:
     """Cancel an operation as the command line does."""
     assert write_by(installation.engine, cancel, operation_id, reason=Reason.CANCELED)
-
-
-def test_messages_that_the_broker_forgot_are_sent_again(
-    scheduled: Installation,
-) -> None:
-    """After two minutes, when its queue is empty."""
-    asked = scheduled.run("sleep", 0)
-    scheduled.wait_for_state(asked, "queued")
-    with redis.Redis.from_url(scheduled.broker_url) as client:
-        client.flushdb()
-    execute(
-        scheduled.engine,
-        sa.text(
-            "update operations set sent_at = sent_at - interval '2 minutes'"
-            " where id = :id"
-        ),
-        {"id": asked},
-    )
-    with scheduled.worker(concurrency=1):
-        row = scheduled.wait_until_final(asked)
-
-    assert row.state == OperationState.SUCCEEDED
-    assert row.sends == 2

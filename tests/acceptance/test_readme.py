@@ -32,7 +32,7 @@ from models.door.app_documents import read_small_app
 from settings import read_settings
 from tests.database import write_by
 from tests.scheduling import get, post
-from tests.servers import ROOT, find_free_port, is_listening, run_process, wait_until
+from tests.servers import ROOT, find_free_port, is_listening, run_warm, wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -95,17 +95,14 @@ class Home:
         return done.stdout
 
     @contextmanager
-    def start(self, command: str, *, cwd: Path | None = None) -> Iterator[Path]:
-        """Run *command* for the length of the block; give the file of its output."""
-        log = self.folder / f"{len(list(self.folder.glob('*.log')))}.log"
+    def start(self, command: str) -> Iterator[None]:
+        """Run *command* in the checkout for the length of the block."""
         program, *arguments = shlex.split(command)
-        with run_process(
-            [BIN / program, *arguments],
-            log=log,
-            cwd=cwd or self.folder,
-            environ=self.variables,
-        ):
-            yield log
+        assert (BIN / program).exists()
+        begin = (sys.executable, *(("-m", "cli.main") if program != "python" else ()))
+        log = self.folder / f"{len(list(self.folder.glob('*.log')))}.log"
+        with run_warm([*begin, *arguments], log=log, environ=self.variables):
+            yield
 
 
 @pytest.fixture
@@ -220,7 +217,7 @@ def test_production_commands_do_what_they_say(
     with ExitStack() as processes:
         home.run(migrate)
         for command in (scheduler, quick, heavy, web):
-            processes.enter_context(home.start(command, cwd=ROOT))
+            processes.enter_context(home.start(command))
         processes.callback(engine.dispose)
         app = read_small_app((EXAMPLES / "app.json").read_bytes(), uid="sales")
         write_by(engine, apply_small_app, app, ApplyTerms(EXAMPLES, by="ada"))

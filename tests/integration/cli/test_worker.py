@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.integration.cli.calling import Call
-from tests.servers import ROOT
+from tests.servers import PATIENCE_S, run_warm
 
 NOBODY = "redis://127.0.0.1:1/0"
 
@@ -39,74 +37,55 @@ def test_worker_without_a_place_does_not_start(
     assert f"Set {setting}" in answer.err
 
 
+def run_celery(folder: Path, *options: str, **environ: str) -> tuple[int, str]:
+    """Return how ``celery worker`` ends, and all that it prints."""
+    log = folder / "celery.log"
+    command = (sys.executable, "-m", "celery", "-A", "celery_app", "worker", *options)
+    with run_warm(command, log=log, environ=environ) as process:
+        code = process.wait(PATIENCE_S)
+    return code, log.read_text()
+
+
 @pytest.mark.parametrize(
     ("variable", "value"), [("LOKBACK", "PT5M"), ("WORKSPACE", "/proc/nowhere")]
 )
 def test_worker_of_celery_is_refused_with_the_same_words(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+    embedded: Call,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    variable: str,
+    value: str,
 ):
     """At the start, without a traceback, and with the exit code of a wrong setting."""
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", NOBODY)
     monkeypatch.setenv(f"MINUTEHAND_{variable}", value)
+
     ours = embedded("worker")
 
-    theirs = subprocess.run(
-        [sys.executable, "-m", "celery", "-A", "celery_app", "worker"],
-        cwd=ROOT,
-        env=dict(os.environ),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
     assert (2, "") == (ours.code, ours.out)
-    assert (2, "", ours.err) == (theirs.returncode, theirs.stdout, theirs.stderr)
+    assert (2, ours.err) == run_celery(tmp_path)
 
 
 @pytest.mark.parametrize("option", ["-Q", "-X"])
 def test_queue_that_is_not_ours_is_refused_by_either_command(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch, option: str
+    embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str
 ):
     """Celery would declare it, and consume it, whoever's it is."""
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", NOBODY)
     assert 0 == embedded("migrate").code
 
-    theirs = subprocess.run(
-        [
-            *(sys.executable, "-m", "celery", "-A", "celery_app", "worker"),
-            option,
-            "qiuck",
-        ],
-        cwd=ROOT,
-        env=dict(os.environ),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    code, printed = run_celery(tmp_path, option, "qiuck")
     ours = embedded("worker", "-Q", "qiuck")
 
-    assert (2, 2) == (ours.code, theirs.returncode)
+    assert (2, 2) == (ours.code, code)
     told = "'qiuck' is not a queue of ours. Write one or more of quick, heavy, celery."
-    assert f"error: {option}: {told}" in theirs.stderr
+    assert f"error: {option}: {told}" in printed
     assert "not a queue of ours" in ours.err
 
 
-def test_help_of_the_worker_of_celery_needs_no_settings(embedded: Call):
+def test_help_of_the_worker_of_celery_needs_no_settings(tmp_path: Path):
     """Nor does it tell of how they are looked at."""
-    del embedded
-    environ = {**os.environ, "MINUTEHAND_LOKBACK": "PT5M"}
+    code, printed = run_celery(tmp_path, "--help", MINUTEHAND_LOKBACK="PT5M")
 
-    helped = subprocess.run(
-        [sys.executable, "-m", "celery", "-A", "celery_app", "worker", "--help"],
-        cwd=ROOT,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-
-    assert (0, "") == (helped.returncode, helped.stderr)
-    assert "settings" not in helped.stdout
+    assert (0, True) == (code, printed.startswith("Usage: "))
+    assert "settings" not in printed

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from typing import Any
@@ -18,6 +19,7 @@ import typer
 from cli.connection import get_settings
 from cli.lazy import Group, load, read_summary
 from cli.main import COMMANDS, INTERRUPTED, main
+from models.door.action_schema import make_action_schema
 from models.errors import MinutehandError
 from tests.servers import ROOT
 
@@ -97,6 +99,15 @@ def test_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]):
         code,
         capsys.readouterr().out,
     )
+
+
+def test_schema_is_printed(capsys: pytest.CaptureFixture[str]):
+    """That of the HTTP API, with the key that a document names it by."""
+    assert 0 == main(["schema"])
+
+    printed = json.loads(capsys.readouterr().out)
+    assert make_action_schema() == printed
+    assert "$schema" in printed["properties"]
 
 
 def test_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]):
@@ -179,40 +190,47 @@ _SILENT = _PLAIN | {
 _COLORED = {"pygments", "rich.syntax"}
 
 
+#: One after the other in one process: commands, and what is not loaded after them.
+_STAGES: list[tuple[set[str], set[str]]] = [
+    (set(), {"models.operation", "models.small_app", *_RULES}),
+    (_PLAIN, _RULES | _TOLD | _COLORED | _HEAVY),
+    (_SILENT - _FLEET - {"actions show"}, _TOLD | _COLORED | _HEAVY),
+    ({"actions show"}, _TOLD | _HEAVY),
+    (_ENTRIES.keys() - _FLEET, _HEAVY),
+]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("names", "spared"),
-    [
-        (_ENTRIES.keys() - _FLEET, _HEAVY),
-        (_SILENT, _TOLD),
-        (_PLAIN, _RULES),
-        (_SILENT - {"actions show"}, _COLORED),
-        (set(), {"models.operation", "models.small_app", *_RULES}),
-    ],
-    ids=["heavy", "log", "rules", "colors", "settings"],
+    "stages", [_STAGES, [({"apps apply"}, _TOLD | _COLORED)]], ids=["looks", "apply"]
 )
-def test_commands_import_only_what_they_need(names: set[str], spared: set[str]):
+def test_commands_import_only_what_they_need(stages: list[tuple[set[str], set[str]]]):
     """What is asked a hundred times a day does not wait for what it does not need."""
-    assert_spared({_ENTRIES[name].partition(":")[0] for name in names}, spared)
+    assert_spared(
+        ({_ENTRIES[name].partition(":")[0] for name in names}, spared)
+        for names, spared in stages
+    )
 
 
 def test_scheduler_imports_nothing_that_lays_out_mails():
     """It does no work itself; fonts and pictures took a fifth of its memory."""
-    assert_spared({"scheduler_server"}, {"fpdf", "PIL", "fontTools", "polars"})
+    assert_spared([({"scheduler_server"}, {"fpdf", "PIL", "fontTools", "polars"})])
 
 
-def assert_spared(modules: set[str], spared: set[str]) -> None:
-    """Check that a process which imports *modules* does not import *spared*."""
+def assert_spared(stages: Iterable[tuple[set[str], set[str]]]) -> None:
+    """Check that what a process imports, stage by stage, imports nothing else."""
+    asked = [(["settings", *sorted(names)], spared) for names, spared in stages]
     code = (
         "import sys; from importlib import import_module\n"
-        "for name in sys.argv[1:]:\n"
-        "    import_module(name)\n"
-        f"    unwanted = {spared} & set(sys.modules)\n"
-        "    assert not unwanted, (name, unwanted)"
+        f"for names, spared in {asked}:\n"
+        "    for name in names:\n"
+        "        import_module(name)\n"
+        "        unwanted = spared & set(sys.modules)\n"
+        "        assert not unwanted, (name, unwanted)"
     )
 
     done = subprocess.run(
-        [sys.executable, "-c", code, "settings", *sorted(modules)],
+        [sys.executable, "-c", code],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -244,7 +262,9 @@ def _find_hints() -> Iterator[str]:
         *ROOT.glob("*.py"),
         *(p for each in rooms for p in each.rglob("*.py")),
     ]:
-        nodes = list(ast.walk(ast.parse(path.read_text())))
+        if "minutehand " not in (source := path.read_text()):
+            continue
+        nodes = list(ast.walk(ast.parse(source)))
         texts: list[Sequence[ast.AST]] = [
             node.values for node in nodes if isinstance(node, ast.JoinedStr)
         ]
