@@ -31,6 +31,7 @@ def ran(call: Call, shop: Path, tmp_path: Path) -> str:
 
 
 def test_first_digits_of_an_id_are_enough(call: Call, ran: str):
+    """And names stand for what triggered a run."""
     listed = call("operations", "list")
 
     start = shorten(UUID(ran))
@@ -39,15 +40,11 @@ def test_first_digits_of_an_id_are_enough(call: Call, ran: str):
     for command in ("show", "state", "log", "cancel"):
         assert 0 == call("operations", command, start).code
     assert 0 == call("mails", "list", "--operation", start).code
-    assert ran in call("operations", "show", ran[:4].upper()).out
-
-
-def test_names_stand_for_what_triggered_a_run(call: Call, ran: str):
-    assert 0 == call("operations", "show", ran).code
-    for command in (("list",), ("show", ran)):
-        shown = call("operations", *command).out
-        assert "hello" in shown
-        assert "Scheduled action" not in shown
+    shown = call("operations", "show", ran[:4].upper()).out
+    assert ran in shown
+    for told in (listed.out, shown):
+        assert "hello" in told
+        assert "Scheduled action" not in told
 
 
 def test_ids_that_begin_alike_are_named(call: Call, ran: str, engine: sa.Engine):
@@ -172,28 +169,17 @@ def test_completion_is_silent_without_a_database(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
-    """TAB creates no database, and complains of nothing."""
+    """TAB creates none, and complains of nothing: neither of one that is away."""
     assert 0 == embedded("--version").code
 
+    _complete(monkeypatch, "actions show h")
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://127.0.0.1:1/none")
+    monkeypatch.setenv("MINUTEHAND_LOKBACK", "PT5M")
     _complete(monkeypatch, "actions show h")
 
     printed = capsys.readouterr()
     assert ("", "") == (printed.out.strip(), printed.err)
     assert not (tmp_path / "home" / "minutehand.sqlite3").exists()
-
-
-def test_completion_is_silent_if_the_database_is_away(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    """Neither a server that does not answer nor a wrong setting is heard of at TAB."""
-    assert 0 == embedded("--version").code
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://127.0.0.1:1/none")
-    monkeypatch.setenv("MINUTEHAND_LOKBACK", "PT5M")
-
-    _complete(monkeypatch, "actions show h")
-
-    printed = capsys.readouterr()
-    assert ("", "") == (printed.out.strip(), printed.err)
 
 
 def test_preview_until_an_end_is_not_cut_at_ten(embedded: Call, tmp_path: Path):
