@@ -49,7 +49,6 @@ def environ(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
 
 
 def run_installation(folder: Path, smtp_url: str) -> Iterator[dict[str, str]]:
-    """Run one for the clients; yield their environment."""
     port = find_free_port()
     settings = {
         "MINUTEHAND_HOME": str(folder / "home"),
@@ -88,7 +87,6 @@ def run(command: list[str], environ: dict[str, str]) -> str:
 
 
 def test_client_in_curl(environ: dict[str, str]):
-    """It previews, posts, runs, waits and cancels."""
     demand_program("curl")
     told = run(["sh", "-euc", CURL], environ)
 

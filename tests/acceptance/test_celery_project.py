@@ -51,7 +51,6 @@ def test_a_scheduler_alone_takes_the_place_of_beat(
 
 
 def read_given(done: Path) -> list[list[Any]]:
-    """Return the arguments of each task that ran, by position and by name."""
     return [json.loads(line)[1:] for line in done.read_text().splitlines()]
 
 

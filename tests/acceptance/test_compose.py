@@ -170,7 +170,6 @@ def secrets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def mount(environ: dict[str, str], secrets: Path) -> dict[str, str]:
-    """Return *environ* with *secrets* in the place where a container has them."""
     return {
         name: value.replace("/run/secrets", str(secrets))
         for name, value in environ.items()
@@ -282,18 +281,8 @@ def test_image_has_all_that_runs_and_is_not_root() -> None:
 
 class Stack:
     """
-    The services of docker-compose.yml as processes of this machine.
-
-    Args:
-        compose: The file.
-
-        database_url: Instead of the service ``postgres``.
-
-        broker_url: Instead of the service ``redis``.
-
-        secrets: Those that the documented command makes.
-
-        folder: Instead of the volume ``data``; the logs lie beside it.
+    The services of docker-compose.yml as processes of this machine, with our servers
+    in the place of its own; *folder* is that of the volume ``data``, and of logs.
     """
 
     def __init__(
@@ -305,7 +294,6 @@ class Stack:
         secrets: Path,
         folder: Path,
     ) -> None:
-        """Run nothing yet."""
         self.services: dict[str, Service] = compose["services"]
         self.folder = folder
         self.metrics_port = str(find_free_port())
@@ -323,7 +311,6 @@ class Stack:
         }
 
     def _write(self, name: str, secret: str) -> str:
-        """Write a secret as a container would find it; return where."""
         path = self.folder / name
         path.write_text(f"{secret}\n")
         return str(path)
@@ -338,7 +325,7 @@ class Stack:
         return environ
 
     def command(self, name: str) -> list[str | Path]:
-        """Return the command of a service, with its program from this environment."""
+        """Return the command of a service, by its program in this environment."""
         program, *arguments = map(interpolate, self.services[name]["command"])
         return [BIN / program, *arguments]
 
@@ -449,7 +436,6 @@ def stack(
     secrets: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Stack]:
-    """Run migrate, then the services that last."""
     stack = Stack(
         compose,
         database_url=database_url,
@@ -473,7 +459,6 @@ def stack(
 
 @pytest.fixture(scope="module")
 def engine(stack: Stack, database_url: str) -> Iterator[sa.Engine]:
-    """Give an engine on the database of the stack."""
     del stack  # comes first, and migrates it
     engine = make_engine(database_url.replace("://", "+psycopg://"))
     yield engine

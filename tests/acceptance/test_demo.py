@@ -37,16 +37,7 @@ STOPS_WITHIN_S = 60
 
 @dataclass(frozen=True, slots=True)
 class Demo:
-    """
-    A demo that runs.
-
-    Args:
-        home: Its folder.
-
-        log: What it prints.
-
-        process: Ends with the last test of it.
-    """
+    """A demo that runs in *home*, and prints to *log*."""
 
     home: Path
     log: Path
@@ -73,7 +64,6 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 
 def _run_line(line: str) -> subprocess.CompletedProcess[str]:
-    """Run what the demo tells people to type."""
     return subprocess.run(
         ["/bin/sh", "-c", line],
         env=_ENVIRON,

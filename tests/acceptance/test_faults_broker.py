@@ -44,7 +44,6 @@ def broker() -> Iterator[Victim]:
 
 
 def make_settings(url: str) -> Settings:
-    """Return settings with this broker."""
     values = {**PATIENT, "BROKER_URL": url}
     return read_settings(
         {f"MINUTEHAND_{name}": value for name, value in values.items()}, env_file=None
@@ -90,7 +89,6 @@ def measure(call: Callable[[], object]) -> float:
 
 
 def fetch_ids(url: str) -> list[str]:
-    """Return the task ids in the queue, lane by lane as they will be taken."""
     with redis.Redis.from_url(url) as client:
         taken = [
             each for lane in LANES for each in reversed(client.lrange(lane, 0, -1))
@@ -99,7 +97,6 @@ def fetch_ids(url: str) -> list[str]:
 
 
 def empty(url: str) -> None:
-    """Forget all messages."""
     with redis.Redis.from_url(url) as client:
         client.flushdb()
 

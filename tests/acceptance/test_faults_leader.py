@@ -30,7 +30,6 @@ def wait_for_leader(installation: Installation, pid: int) -> Holder:
 
 
 def wait_for_log(installation: Installation, name: str, event: str, count: int) -> None:
-    """Wait until *name* has logged *event* for the *count*-th time."""
     wait_until(
         lambda: installation.read_log(name).count(f'"{event}"') >= count,
         what=f"{event} in the log of {name}",
@@ -143,7 +142,6 @@ def make_due(installation: Installation, uid: str) -> None:
 
 
 def count_waiting(installation: Installation) -> int:
-    """Return how many sessions of schedulers wait for a lock."""
     with reading(installation.engine) as connection:
         found = connection.execute(
             sa.text(

@@ -43,7 +43,6 @@ def installation(
 
 
 def fill(installation: Installation, count: int) -> None:
-    """Let *count* messages wait, of operations that are nowhere."""
     patient = installation.settings.model_copy(
         update={"broker_timeout": timedelta(seconds=30)}
     )
@@ -53,7 +52,6 @@ def fill(installation: Installation, count: int) -> None:
 
 
 def count_waiting(installation: Installation) -> int:
-    """Return how many messages are in the quick queue."""
     with redis.Redis.from_url(installation.broker_url) as client:
         length = client.llen(find_broker_names(Queue.QUICK, "minutehand")[0])
     assert isinstance(length, int)

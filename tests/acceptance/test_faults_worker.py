@@ -21,7 +21,6 @@ from tests.servers import wait_until
 
 
 def fetch_step_states(installation: Installation, operation_id: UUID) -> list[str]:
-    """Return the states of the steps of an operation."""
     steps = read_by(installation.engine, fetch_steps, [operation_id])
     return [step.state for step in steps[operation_id]]
 
@@ -154,13 +153,11 @@ def fetch_messages(installation: Installation) -> list[str]:
 
 
 def make_sender(installation: Installation) -> CelerySender:
-    """Return a sender to the broker of *installation*."""
     app = make_app(installation.settings)
     return CelerySender(app, timeout=installation.settings.broker_timeout)
 
 
 def count_drops(installation: Installation) -> int:
-    """Return how many messages the workers have turned away."""
     logs = installation.read_log("first") + installation.read_log("second")
     return logs.count('"operation_not_claimed"')
 
@@ -193,5 +190,4 @@ def test_operation_is_canceled_in_any_state(scheduled: Installation) -> None:
 
 
 def do_cancel(installation: Installation, operation_id: UUID) -> None:
-    """Cancel an operation as the command line does."""
     assert write_by(installation.engine, cancel, operation_id, reason=Reason.CANCELED)

@@ -49,7 +49,6 @@ PATIENCE_S = 300
 
 
 def make_key(installation: Installation, role: Role) -> str:
-    """Return a key of the small app ``app``."""
     key = write_by(installation.engine, create_key, app="app", role=role)
     return key.text
 
@@ -106,7 +105,6 @@ async def speak(installation: Installation, key_file: Path) -> AsyncIterator[Any
 
 
 def run(made: Coroutine[Any, Any, None]) -> None:
-    """Run what a test does."""
     asyncio.run(asyncio.wait_for(made, PATIENCE_S))
 
 

@@ -61,14 +61,7 @@ def strip_comment(line: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """
-    A user with a home of their own, and nothing else set.
-
-    Args:
-        folder: Home, and where the commands are called.
-
-        environ: What else they have exported.
-    """
+    """A user whose home is *folder*; *environ* is what they have exported."""
 
     folder: Path
     environ: dict[str, str]
@@ -239,7 +232,6 @@ def test_production_commands_do_what_they_say(
 
 
 def read_when_table() -> list[tuple[str, str]]:
-    """Return kind and example of each row of the table of ``when``."""
     lines = README.splitlines()
     start = next(n for n, line in enumerate(lines) if line.startswith("| `when` |"))
     rows = takewhile(lambda line: line.startswith("|"), lines[start + 2 :])

@@ -22,7 +22,6 @@ _WORKFLOW, _HOOKS = map(yaml.safe_load, _BLOCKS)
 
 
 def write(place: Path, name: str, **when: Any) -> None:
-    """Write one action."""
     document = {"name": name, "operations": {"publish": {"data": True}}, "when": when}
     (place / f"{name}.json").write_text(json.dumps(document))
 
@@ -50,7 +49,6 @@ def repository(tmp_path: Path) -> Path:
 def run(
     script: str, repository: Path, *arguments: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run what the page says, with the program of this checkout."""
     environment = {
         **{key: str(value) for key, value in _WORKFLOW["jobs"]["check"]["env"].items()},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",

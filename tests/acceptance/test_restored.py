@@ -76,7 +76,6 @@ def add_mailing(mailing: Installation) -> str:
 
 @contextmanager
 def worker(mailing: Installation) -> Iterator[None]:
-    """Run a worker as users do."""
     with run_warm(
         [sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-c", "1"],
         log=mailing.folder / "worker.log",
@@ -103,7 +102,6 @@ def call(mailing: Installation, *arguments: str, busy: bool = False) -> Any:
 
 
 def fetch_runs(mailing: Installation, state: str) -> set[UUID]:
-    """Return the ids of operations in *state*."""
     return {row.id for row in fetch_all(mailing.engine) if row.state == state}
 
 
@@ -117,12 +115,10 @@ def send_again(mailing: Installation, ids: Iterable[UUID]) -> None:
 
 
 def count_mails(mail_server: MailServer) -> Counter[str]:
-    """Return how often each mail arrived."""
     return Counter(str(each["Message-ID"]) for each in mail_server.messages)
 
 
 def back_up(mailing: Installation, programs: Path) -> Path:
-    """Dump the database while all goes on."""
     path = mailing.folder / "minutehand.dump"
     url = mailing.database_url.replace("+psycopg", "")
     subprocess.run(
@@ -155,7 +151,6 @@ def let_time_pass(engine: sa.Engine, duration: timedelta) -> None:
 
 
 def has_signs(engine: sa.Engine) -> bool:
-    """Tell whether a process has given a sign of life."""
     with engine.connect() as connection:
         return connection.execute(sa.select(processes.c.id)).first() is not None
 

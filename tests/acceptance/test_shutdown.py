@@ -21,7 +21,6 @@ def installation(scheduled: Installation) -> Installation:
 
 
 def wait_for_log(installation: Installation, words: str) -> None:
-    """Wait until the first worker has said *words*."""
     wait_until(lambda: words in installation.read_log("first"), what=words)
 
 

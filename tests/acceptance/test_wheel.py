@@ -47,13 +47,11 @@ def build(source: Path, into: Path, *targets: str) -> dict[str, Path]:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Give sdist and wheel by their suffixes."""
     return build(ROOT, tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture(scope="module")
 def wheel(built: dict[str, Path]) -> Path:
-    """Give the wheel."""
     return built[".whl"]
 
 

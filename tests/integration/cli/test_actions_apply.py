@@ -15,7 +15,6 @@ class Folder:
     """A folder of actions, and the command that applies it."""
 
     def __init__(self, place: Path, call: Call) -> None:
-        """Make it."""
         place.mkdir()
         self.place = place
         self._call = call
@@ -50,7 +49,6 @@ class Folder:
 
 @pytest.fixture
 def folder(call: Call, shop: Path) -> Folder:
-    """Give a folder with two actions."""
     made = Folder(shop / "actions", call)
     made.write("daily.json")
     made.write("weekly.json", uid="weekly", when={"cron_rule": "0 7 * * 1"})
@@ -58,7 +56,6 @@ def folder(call: Call, shop: Path) -> Folder:
 
 
 def list_names(call: Call) -> dict[str, str]:
-    """Return the actions of the app, names by uids."""
     listed = call("actions", "list", "--app", "shop", "--json").data
     return {each["uid"]: each["name"] for each in listed}
 

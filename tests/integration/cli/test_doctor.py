@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actions.leader import Leader
+from actions.lease import Leader
 from cli.connection import get_engine, get_settings
 from tests.integration.cli.calling import Answer, Call
 from tests.servers import find_free_port

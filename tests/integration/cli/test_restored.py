@@ -71,7 +71,6 @@ def post_before(engine: sa.Engine, made_at: datetime, **changes: Any) -> str:
 
 
 def restore(call: Call, made_at: datetime, *options: str) -> dict[str, object]:
-    """Call ``restored`` and return its JSON."""
     answer = call("restored", "--as-of", made_at.isoformat(), "--json", *options)
     assert 0 == answer.code, answer.err
     data: dict[str, object] = answer.data

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.lease import Leader
 from cli.connection import get_engine, get_settings
 from models.database.engine import db_now
 from models.database.tables import operations

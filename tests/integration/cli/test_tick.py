@@ -69,7 +69,6 @@ def set_maintenance(monkeypatch: pytest.MonkeyPatch, at: datetime) -> None:
 
 
 def foresee(call: Call, until: datetime) -> tuple[list[str], str]:
-    """Return the ids and the notes of a dry run."""
     answer = call("tick", "--at", until.isoformat(), "--dry-run", "--json")
     assert 0 == answer.code
     return [each["id"] for each in answer.data], answer.err
@@ -115,7 +114,6 @@ def test_dry_run_foresees_maintenance_at_another_time(
 
 @pytest.fixture
 def _broker(call: Call, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the command line send to a Redis."""
     del call  # comes first, with a broker in memory
     monkeypatch.setenv("MINUTEHAND_BROKER_URL", redis_url)
     get_settings.cache_clear()

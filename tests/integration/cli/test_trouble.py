@@ -7,7 +7,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from actions.leader import Leader, record_send_failure
+from actions.lease import Leader, record_send_failure
 from cli.connection import get_engine
 from models.database.engine import writing
 from models.database.tables import events, operations, scheduled_action_revisions

@@ -122,7 +122,6 @@ def test_list_goes_on_where_it_ended(noted: sa.Engine):
 
 
 def test_numbers_may_take_eight_bytes(noted: sa.Engine):
-    """A list goes on after them, too."""
     for number in range(1, 6):
         place(noted, number, at=NOON)
 
@@ -158,7 +157,6 @@ def test_export_reads_in_batches(engine: sa.Engine):
 
 
 def test_chain_that_nobody_touched_is_whole(engine: sa.Engine):
-    """Empty or not."""
     empty = verify(engine)
     note(engine, "a")
     note(engine, "b")

@@ -29,7 +29,6 @@ SEEN = "instance.user.last_seen"
 
 @pytest.fixture(autouse=True)
 def _app(engine: sa.Engine) -> None:
-    """Give every test an app with two users."""
     add_app(engine, ids=["ann", "bob"])
 
 
@@ -105,7 +104,6 @@ def test_rule_of_time_becomes_one_of_events(engine: sa.Engine, seen_at: datetime
 
 
 def test_inactive_action_has_no_runs(engine: sa.Engine, seen_at: datetime):
-    """Neither before nor after."""
     uid = post(engine, when=after(7)).uid
     off = post(engine, name="off", when=after(7), active=False).uid
 

@@ -31,7 +31,6 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture(autouse=True)
 def _app(engine: sa.Engine) -> None:
-    """Give every test an app with two users."""
     add_app(engine, ids=["ann", "bob"])
 
 
@@ -52,7 +51,6 @@ def _find(engine: sa.Engine, wanted: EventFilter, limit: int = 50) -> list[list[
 
 
 def _move(engine: sa.Engine, name: str, recorded_at: datetime) -> None:
-    """Make as if an event had been recorded at *recorded_at*."""
     execute(
         engine,
         sa.update(events).where(events.c.name == name).values(recorded_at=recorded_at),

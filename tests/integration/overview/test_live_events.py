@@ -43,12 +43,10 @@ class Watcher:
 
 @pytest.fixture
 def watcher(engine: sa.Engine) -> Watcher:
-    """Give somebody who has looked once."""
     return Watcher(engine)
 
 
 def record_lately(engine: sa.Engine, **values: Any) -> None:
-    """Record the operation now, by the database's clock."""
     record_all(engine, DAILY)
     edit(engine, DAILY.id, recorded_at=get_now(engine), **values)
 

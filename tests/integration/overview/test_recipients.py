@@ -123,7 +123,6 @@ def test_unknown_names_are_told(engine: sa.Engine):
 
 @pytest.mark.parametrize("inside", [None, True, False])
 def test_parts_are_the_whole(engine: sa.Engine, *, inside: bool | None):
-    """Each user once, in order."""
     uid = post(engine, operations=MAIL, recipients={"groups": ["g"]}).uid
     whole = [e.user for e in ask(engine, uid, inside=inside).part.entries]
     parts = turn_pages(lambda page: ask(engine, uid, page, inside=inside).part, 3)

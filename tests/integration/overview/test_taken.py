@@ -104,7 +104,6 @@ def test_time_in_which_the_platform_was_away_does_not_count(engine: sa.Engine):
 def test_what_has_not_run_or_still_runs_has_taken_nothing(
     engine: sa.Engine, values: dict[str, Any]
 ):
-    """Whatever its steps say."""
     made = record(engine, attempt=2, **values)
     add_steps(engine, made, make_step("publish", NOON, 2))
 

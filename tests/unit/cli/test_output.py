@@ -216,7 +216,6 @@ def test_pipe_is_never_narrower_than_20():
 
 
 def _pipe(rows: list[tuple[str, str, str]], **environment: str) -> str:
-    """Return what ``out().table`` writes into a pipe."""
     with _piping(environment) as pipe:
         _print_rows(("x", "y", "z"), rows)
     return pipe.getvalue()

@@ -10,7 +10,6 @@ from overview.installation.figures import Backlog
 def make_backlog(
     app: str, state: OperationState, count: int, oldest_s: float | None
 ) -> Backlog:
-    """Return what waits on the quick queue."""
     return Backlog(app, Queue.QUICK, state, count, None, oldest_s)
 
 

@@ -65,7 +65,6 @@ def test_domains_have_their_versions(engine: sa.Engine, tmp_path: Path):
 
 
 def test_parts_are_the_whole(engine: sa.Engine):
-    """By name."""
     with reading(engine) as connection:
         first = fetch_domain_part(connection, "app", Page(limit=2))
         second = fetch_domain_part(connection, "app", Page(2, first.following))
@@ -116,7 +115,6 @@ def test_file_that_cannot_be_read_is_a_problem_and_no_error(
 
 
 def test_what_is_not_there_is_not_found(engine: sa.Engine, tmp_path: Path):
-    """A domain, or an app."""
     with pytest.raises(NotFoundError, match="no domain 'z'"):
         _fetch(engine, tmp_path, "z")
     with reading(engine) as connection, pytest.raises(NotFoundError, match="no small"):

@@ -124,7 +124,6 @@ def test_data_that_are_not_live_are_counted(engine: sa.Engine):
 
 
 def test_lists_tell_it(engine: sa.Engine):
-    """Whole, and in parts."""
     _end(engine, 0, "failed", 1)
 
     with reading(engine) as connection:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from actions.leader import Leader
+from actions.lease import Leader
 from models.database.engine import writing
 from models.database.tables import domains
 from models.errors import NotFoundError
@@ -50,7 +50,6 @@ def _busy(engine: sa.Engine) -> None:
 
 
 def fetch(engine: sa.Engine, app: str) -> AppStatus:
-    """Return the state of an app."""
     return read_by(engine, fetch_app_status, SETTINGS, app)
 
 
@@ -101,7 +100,6 @@ def test_installation_sees_all_that_runs(engine: sa.Engine):
 
 
 def test_unknown_app_is_unknown(engine: sa.Engine):
-    """It has no state."""
     with pytest.raises(NotFoundError):
         fetch(engine, "never")
 

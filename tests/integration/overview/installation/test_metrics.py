@@ -27,7 +27,6 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def clock() -> Clock:
-    """Give a clock."""
     return Clock()
 
 
@@ -47,7 +46,6 @@ def make_settings(url: str, apps: str = "") -> Settings:
 def make_registry(
     url: str, *, apps: str = "", clock: Clock | None = None, leads: bool = True
 ) -> CollectorRegistry:
-    """Return a registry with the metrics of work of a process on *url*."""
     registry = CollectorRegistry(auto_describe=True)
     registry.register(
         WorkMetrics(
@@ -61,7 +59,6 @@ def make_registry(
 
 
 def add(engine: sa.Engine, app: str = "app", **values: object) -> None:
-    """Record an operation with the columns *values*."""
     operation = make_operation(id=uuid4(), app=app)
     record_all(engine, operation)
     execute(
@@ -73,7 +70,6 @@ def add(engine: sa.Engine, app: str = "app", **values: object) -> None:
 
 
 def read(registry: CollectorRegistry, name: str, **labels: str) -> float | None:
-    """Return one value."""
     return registry.get_sample_value(f"minutehand_{name}", labels)
 
 

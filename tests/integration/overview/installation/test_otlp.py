@@ -36,7 +36,6 @@ def settings(engine: sa.Engine, database_url: str) -> Settings:
 
 
 def read_registry() -> Series:
-    """Return what Prometheus would read of ours."""
     return even(
         {
             (sample.name, frozenset(sample.labels.items()), sample.value)
@@ -57,7 +56,6 @@ def even(series: Series) -> Series:
 
 
 def flatten(metrics: list[Any]) -> Series:
-    """Return what was received, as Prometheus spells it."""
     return even({series for each in metrics for series in _flatten(each)})
 
 
@@ -146,5 +144,4 @@ def test_collector_that_hangs_keeps_no_lease_from_a_standby(
 
 
 def has_answered(collector: Collector) -> bool:
-    """Tell whether it has let go of any request."""
     return collector.closed.is_set() or bool(collector.metrics)

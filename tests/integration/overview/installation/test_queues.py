@@ -88,7 +88,6 @@ def test_pace_tells_when_it_is_empty(engine: sa.Engine):
 
 
 def test_what_nobody_takes_has_no_end(engine: sa.Engine):
-    """Rather than an invented one."""
     record(engine, 1, ago=MINUTE)
 
     assert fetch(engine).empty_in_s is None

@@ -37,13 +37,11 @@ FIRST, SECOND, THIRD = (make_operation(number) for number in range(3))
 
 @pytest.fixture(autouse=True)
 def _action(engine: sa.Engine) -> None:
-    """Give an action in a zone that is not UTC."""
     rule = {"cron_rule": "0 7 * * *", "timezone": "Europe/Paris"}
     add_revision(engine, when=rule)
 
 
 def show(engine: sa.Engine) -> dict[UUID, ShownOperation]:
-    """Return all operations as faces show them, by id."""
     shown = read_by(engine, fetch_shown_operations, OperationFilter(), limit=100)
     return {each.id: each for each in shown}
 
@@ -56,7 +54,6 @@ def meet(engine: sa.Engine) -> dict[UUID, Circumstances]:
 
 
 def say(engine: sa.Engine, operation_id: UUID) -> str:
-    """Return why an operation did not run, or waits."""
     told = show(engine)[operation_id].told
     assert told is not None
     return told.text

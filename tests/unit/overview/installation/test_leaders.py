@@ -89,5 +89,4 @@ def test_stretch_that_lasts_has_no_end():
 
 
 def test_new_installation_has_no_stretch():
-    """Nobody has ever led."""
     assert [] == find_unled([], [], None, now=NOW)

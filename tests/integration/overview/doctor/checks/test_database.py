@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from psycopg.errors import DiskFull
 
-from actions.leader import Leader, record_tick
+from actions.lease import Leader, record_tick
 from celery_app.aside import UnreadableMessage, open_aside
 from models.database.engine import db_now, make_engine, writing
 from models.database.tables import leases, strangers

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from operations.fleet.processes import Process
 from overview.doctor.checks import hosts
-from overview.doctor.finding import LITTLE_SPACE, NO_SPACE
+from overview.doctor.thresholds import LITTLE_SPACE, NO_SPACE
 from tests.presence import give_sign, make_worker
 from tests.scheduling import MINUTE, examine
 
@@ -33,7 +33,7 @@ ELSEWHERE = {**WORKER.settings, "MINUTEHAND_BROKER_URL": "redis://other:6379/0"}
             "programs",
             WORKER,
             {"age": 3 * MINUTE},
-            "celery@b .* 3 min ago: .* cannot reach the database or its broker",
+            "celery@b .* 3 min.* ago: .* cannot reach the database or its broker",
         ),
         (
             "clock",
