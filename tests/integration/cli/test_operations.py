@@ -215,23 +215,20 @@ def test_retry_begins_with_the_step_that_was_named(call: Call):
 
 
 @pytest.mark.usefixtures("shop")
-def test_run_that_failed_for_good_awaits_nothing(call: Call):
-    """Attempts that are left over are not made, and nobody should wait for them."""
-    shown = call("operations", "show", run_and_fail(call)).out
-
-    assert "a step failed; no other attempt will follow" in shown
-    assert "if another attempt" not in shown
-
-
-@pytest.mark.usefixtures("shop")
 def test_log_is_printed(call: Call):
-    """A line for each line, with its step; as JSON, an array, or objects to follow."""
+    """
+    A line for each line, with its step; as JSON, an array, or objects to follow. Where
+    lines are missing, that is said.
+    """
     operation_id = run_and_fail(call)
 
     shown = call("operations", "log", operation_id)
     data = call("operations", "log", operation_id, "--json").data
     followed = call("operations", "log", operation_id, "--follow", "--json")
     rest = call("operations", "log", operation_id, "--after", "2", "--json").data
+    nothing = call("operations", "log", operation_id, "--after", "3")
+    execute(get_engine(), sa.delete(operation_log).where(operation_log.c.number == 2))
+    gap = call("operations", "log", operation_id)
 
     first, second, third = shown.out.splitlines()
     assert first.endswith("refresh  read a")
@@ -243,16 +240,6 @@ def test_log_is_printed(call: Call):
     assert {"number", "at", "attempt", "step", "level", "text"} == data[0].keys()
     assert data == [json.loads(line) for line in followed.out.splitlines()]
     assert data[2:] == rest
-
-
-@pytest.mark.usefixtures("shop")
-def test_log_says_where_lines_are_missing(call: Call):
-    operation_id = run_and_fail(call)
-    execute(get_engine(), sa.delete(operation_log).where(operation_log.c.number == 2))
-
-    gap = call("operations", "log", operation_id)
-    nothing = call("operations", "log", operation_id, "--after", "3")
-
     assert "(1 line was not kept)" in gap.err
     assert "" == nothing.out
     assert f"minutehand operations show {operation_id}" in nothing.err
@@ -260,8 +247,12 @@ def test_log_says_where_lines_are_missing(call: Call):
 
 @pytest.mark.usefixtures("shop")
 def test_state_is_one_word(call: Call):
-    """Whatever it is, the exit code is 0; only an unknown id is an error."""
+    """
+    Whatever it is, the exit code is 0; only an unknown id is an error. Attempts of what
+    failed for good that are left over are not made, and nobody should wait for them.
+    """
     operation_id = run_and_fail(call)
+    shown = call("operations", "show", operation_id).out
 
     at_once = call("operations", "state", operation_id)
     waiting = call("operations", "state", operation_id, "--wait")
@@ -269,6 +260,8 @@ def test_state_is_one_word(call: Call):
     call("operations", "retry", operation_id)
     in_time = call("operations", "state", operation_id, "--wait", "--timeout", "PT0.1S")
 
+    assert "a step failed; no other attempt will follow" in shown
+    assert "if another attempt" not in shown
     assert ("failed\n", 0) == (at_once.out, at_once.code)
     assert at_once == waiting
     assert {"id": operation_id, "state": "failed", "is_final": True} == data
