@@ -33,9 +33,13 @@ MISSED = {
 }
 
 
+#: Returns a row with these fields.
+make_row: Any = make_shown_operation
+
+
 def tell(known: Circumstances = ALONE, **given: Any) -> Why:
     """Return what is told at SIX of an operation with these fields."""
-    told = tell_why(make_shown_operation(**given), known, now=SIX, zone=LONDON)
+    told = tell_why(make_row(**given), known, now=SIX, zone=LONDON)
     assert told is not None
     return told
 
@@ -180,14 +184,14 @@ def test_row_says_why(given: dict[str, Any], known: Circumstances, sentence: str
 @pytest.mark.parametrize("state", ["running", "succeeded"])
 def test_run_that_does_what_it_should_has_nothing_to_say(state: str):
     """A sentence under each row would hide those that matter."""
-    assert tell_why(make_shown_operation(state=state), now=SIX) is None
+    assert tell_why(make_row(state=state), now=SIX) is None
 
 
 @pytest.mark.parametrize("state", list(OperationState))
 @pytest.mark.parametrize("reason", [None, "of a newer version: x", *Reason])
 def test_every_state_and_reason_has_an_end(state: str, reason: str | None):
     """Whatever a row holds, its sentence is one line that ends."""
-    operation = make_shown_operation(state=state, reason=reason, error="a\nb\x00c")
+    operation = make_row(state=state, reason=reason, error="a\nb\x00c")
     told = tell_why(operation, now=SIX)
 
     if told is not None:
@@ -246,9 +250,9 @@ def test_same_failures_are_found_by_the_cause_of_one_of_them():
 
 def test_operation_between_two_attempts_is_retrying():
     """It is pending, and has a reason; one with uncertain mails is that above all."""
-    pending = make_shown_operation(state="pending")
-    between = make_shown_operation(state="pending", reason=Reason.WORKER_LOST)
+    pending = make_row(state="pending")
+    between = make_row(state="pending", reason=Reason.WORKER_LOST)
 
     assert find_mark(pending) is None
     assert Mark.RETRYING is find_mark(between)
-    assert Mark.UNCERTAIN is find_mark(make_shown_operation(), uncertain=1)
+    assert Mark.UNCERTAIN is find_mark(make_row(), uncertain=1)

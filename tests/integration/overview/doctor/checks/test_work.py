@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -38,7 +39,7 @@ def find_queues(engine: sa.Engine, **settings: str) -> dict[str, Finding]:
     return {each.subject: each for each in examine(engine, "queues", **settings)}
 
 
-def add(engine: sa.Engine, *, ago: timedelta = 0 * MINUTE, **values: object) -> None:
+def add(engine: sa.Engine, *, ago: timedelta = 0 * MINUTE, **values: Any) -> None:
     """Record a quick operation, as if *ago*, and write *values* into its row."""
     operation = make_operation(id=uuid4())
     record_all(engine, operation)
@@ -155,17 +156,15 @@ def test_troubles_of_the_last_hour_are_told_by_app_and_reason(engine: sa.Engine)
     The most first; older ones are history. None of it makes doctor fail: a template
     of one app is its own affair.
     """
-    mail = {"app": "shop", "state": "failed", "reason": "step failed: send_email"}
-    late = {"app": "blog", "state": "failed", "reason": "time limit"}
-    out = {"app": "blog", "state": "missed", "reason": "outage"}
+    mail = "step failed: send_email"
     now = get_now(engine)
-    for values, ago in (
-        (out, MINUTE),
-        (mail, MINUTE),
-        (mail, MINUTE),
-        (late, 2 * HOUR),
+    for app, state, reason, ago in (
+        ("blog", "missed", "outage", MINUTE),
+        ("shop", "failed", mail, MINUTE),
+        ("shop", "failed", mail, MINUTE),
+        ("blog", "failed", "time limit", 2 * HOUR),
     ):
-        add(engine, finished_at=now - ago, **values)
+        add(engine, app=app, state=state, reason=reason, finished_at=now - ago)
 
     found = examine(engine, "troubles")
 
