@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from random import Random
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from actions.when.calendar import CalendarRule
 from models.errors import RuleError
 from models.expressions.calendar import CalendarExpression
 from models.fields.zone import load_zone
-from tests.unit.actions.when.calendar_oracle import (
-    ITERATIONS,
-    VECTORS,
-    Vector,
-    ask_oracle,
-    has_oracle,
-    make_base,
-    make_rule,
-)
+from tests.unit.actions.when.calendar_oracle import ITERATIONS, VECTORS, Vector
 
 #: Occurrences closer to a clock change than this follow our rule, not systemd's.
 NEAR = timedelta(hours=26)
@@ -35,17 +24,6 @@ RECORDED = [
     Vector(**{**vector, "occurrences": tuple(vector["occurrences"])})
     for vector in json.loads(VECTORS.read_text("utf-8"))
 ]
-
-HAS_ORACLE = has_oracle()
-
-
-def pick_vector(seed: int) -> Vector:
-    """Ask systemd about a rule of our making, or look up what it once said."""
-    if not HAS_ORACLE:
-        return RECORDED[seed % len(RECORDED)]
-
-    random = Random(seed)
-    return ask_oracle(make_rule(random), make_base(random))
 
 
 def has_change_near(instant: datetime, zone: ZoneInfo) -> bool:
@@ -100,11 +78,3 @@ def assert_agreement(vector: Vector) -> None:
 def test_recorded_answers_of_systemd(vector: Vector) -> None:
     """Syntax, normalized form and occurrences are those of systemd 252."""
     assert_agreement(vector)
-
-
-@pytest.mark.slow
-@settings(max_examples=100)
-@given(st.integers(0, 2**32))
-def test_rules_nobody_wrote_down(seed: int) -> None:
-    """Made-up rules are read as systemd reads them, too."""
-    assert_agreement(pick_vector(seed))

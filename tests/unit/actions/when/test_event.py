@@ -15,7 +15,6 @@ from actions.when.event import (
     event_due_at,
     event_occurrence,
     event_window,
-    is_recorded_late,
     longest_elapsed,
 )
 from models.fields.delay import Delay
@@ -74,12 +73,6 @@ def test_late_record_delays_the_run_and_not_the_occurrence() -> None:
     """An event that is recorded after it was due is sent when it is recorded."""
     assert SEEN_AT + DAY == event_due_at(SEEN_AT, recorded_at=SEEN_AT + DAY)
     assert SEEN_AT + DAY == event_due_at(SEEN_AT + DAY, recorded_at=SEEN_AT)
-
-
-def test_record_is_late_after_more_than_a_day() -> None:
-    """A day late still runs, a second more is missed."""
-    assert not is_recorded_late(SEEN_AT, SEEN_AT + DAY)
-    assert is_recorded_late(SEEN_AT, SEEN_AT + DAY + SECOND)
 
 
 @pytest.mark.parametrize("delay", ["P7DT30S", "PT0S", "PT90M"])

@@ -16,14 +16,9 @@ from actions.when.interval import IntervalRule, make_interval_rule
 from actions.when.local_time import resolve_fixed
 from actions.when.searching import find_last, find_occurrences
 from models.errors import RuleError
-from models.fields.duration import Duration
 from models.fields.zone import load_zone
 from models.when import IntervalModel
-from tests.unit.actions.when.zoned_rules import (
-    INTERVAL_ZONES,
-    days_with_changes,
-    interval_rules,
-)
+from tests.unit.actions.when.zoned_rules import INTERVAL_ZONES
 
 SECOND = timedelta(seconds=1)
 PARIS = "Europe/Paris"
@@ -132,38 +127,6 @@ def test_what_makes_no_grid_is_refused(
 
     with pytest.raises(RuleError, match=words):
         make_interval_rule(model)
-
-
-@given(interval_rules, st.integers(0, 60))
-def test_grid_is_the_one_counted_from_the_anchor(
-    zoned: IntervalRule, count: int
-) -> None:
-    """
-    Every n-th step from the anchor is due, found by the duration's own arithmetic.
-    """
-    every = zoned.every
-    steps = Duration(count * every.months, count * every.days, count * every.rest)
-    expected = steps.added_to(zoned.anchor, zoned.zone)
-    # A step in an hour that repeats may start in its second pass; the anchor never
-    # moves, and what a leap of hours leaves out is another test.
-    due_at = zoned.next_from(expected)
-
-    left_out = zoned.zone.key in {"Pacific/Apia", "Antarctica/Casey"}
-    assert left_out or expected == due_at
-
-
-@given(interval_rules, days_with_changes, st.timedeltas(SECOND, timedelta(days=400)))
-def test_looking_back_finds_what_looking_ahead_promised(
-    zoned: IntervalRule, start: datetime, length: timedelta
-) -> None:
-    """The latest of a window is the last of all that were listed one by one."""
-    after, until = start.replace(microsecond=0), start + length
-    if not zoned.every.is_calendar:
-        after = max(after, until - 500 * zoned.every.rest)
-
-    listed = find_occurrences(zoned, after + SECOND, until + SECOND / 2)
-
-    assert (listed[-1] if listed else None) == find_last(zoned, after, until)
 
 
 @given(

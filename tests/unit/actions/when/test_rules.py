@@ -12,8 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actions.when import RULES
+from actions.when.cron import make_cron_rule
 from actions.when.rule import Rule
 from actions.when.searching import find_occurrences
+from models.fields.zone import get_zone_names
 from models.when import (
     CalendarModel,
     CronModel,
@@ -23,6 +25,7 @@ from models.when import (
     WorkingDayModel,
 )
 from tests.unit.actions.when.zoned_rules import calendar_rules, instants, interval_rules
+from tests.unit.models.expressions.cron_rules import cron_rules
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -85,7 +88,12 @@ def test_instants_are_the_same_in_every_zone(model: TimeModel) -> None:
 
 
 @given(
-    interval_rules
+    cron_rules().flatmap(
+        lambda rule: st.sampled_from(sorted(get_zone_names())).map(
+            lambda zone: make_cron_rule(CronModel(cron_rule=rule, timezone=zone))
+        )
+    )
+    | interval_rules
     | calendar_rules
     | st.sampled_from(MODELS).map(lambda model: RULES[type(model)](model)),
     instants,

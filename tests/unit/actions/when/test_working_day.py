@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actions.occurrences import Schedule, make_schedule
 from actions.when.excluding import DaysOff
-from actions.when.searching import find_last, find_occurrences
+from actions.when.searching import find_occurrences
 from actions.when.working_day import WorkingDayRule, make_working_day_rule
 from models.fields.zone import load_zone
 from models.timing import merge_days
@@ -129,7 +129,7 @@ def test_search_ends(free: DaysOff, year: int | None) -> None:
 def test_search_finds_what_counting_finds(
     number: int, zone: str, at: str, spans: list[tuple[int, int]], weekdays: set[int]
 ) -> None:
-    """Ahead and back, month by month, in several zones."""
+    """Month by month, in several zones."""
     first = date(2026, 1, 1)
     ranges = merge_days((first + a * DAY, first + (a + n) * DAY) for a, n in spans)
     rule = make(number, at, zone).without(DaysOff(ranges, tuple(sorted(weekdays))))
@@ -151,7 +151,3 @@ def test_search_finds_what_counting_finds(
 
     days_found = [each.astimezone(local).date() for each in found]
     assert expected == [day for day in days_found if day.year == 2026]
-    for now in range(0, 360, 11):
-        until = START + now * DAY
-        past = [each for each in found if each <= until]
-        assert (past[-1] if past else None) == find_last(rule, START - 2 * DAY, until)
