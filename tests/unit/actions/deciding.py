@@ -4,41 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from actions.decide import DueAction, EventCandidate, decide_event, decide_time
 from models.decision import Decision, NewOperation
 from models.door.documents import read_action_object
 from models.fields.delay import join_delay
+from models.occurrence import LOOKBACK
 from models.operation_state import OperationState, Overlap, Queue
 from models.timing import make_timing, timing_text
 from models.when import AfterEventModel, OnEventModel
+from tests.scheduling import MONDAY, make_document
 
-MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
-LOOKBACK = timedelta(minutes=5)
-MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
-
-
-def at(clock: str, day: datetime = MONDAY) -> datetime:
-    """Return the instant that a clock in UTC shows on *day*, as in ``07:00[:30]``."""
-    hours, minutes, *seconds = (int(part) for part in clock.split(":"))
-    rest = seconds[0] if seconds else 0
-    return day + timedelta(hours=hours, minutes=minutes, seconds=rest)
 
 
 def make_action(
     when: object, *, next_due_at: datetime = MONDAY, **changes: Any
 ) -> DueAction:
     """Return the action with this ``when`` as the tick reads it."""
-    document = {
-        "name": "daily",
-        "operations": {"run_task": {"name": "tests.nothing"}},
-        "when": when,
-        **changes,
-    }
-    action = read_action_object(document)
+    action = read_action_object(make_document(when=when, **changes))
     timing = make_timing(action, holidays={}, created_at=MONDAY)
     event, delay = None, None
     if isinstance(action.when, OnEventModel):

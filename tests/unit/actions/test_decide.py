@@ -10,20 +10,10 @@ import pytest
 from actions.decide import CATCH_UP_LIMIT, Memo, _sort_out, decide_time
 from actions.occurrences import Schedule, parse_timing
 from actions.when.rule import Rule
-from models.occurrence import make_missed_id, make_operation_id
+from models.occurrence import LOOKBACK, make_missed_id, make_operation_id
 from models.operation_state import OperationState, Queue, Reason, Trigger
-from tests.unit.actions.deciding import (
-    DAY,
-    LOOKBACK,
-    MINUTE,
-    MONDAY,
-    Ticks,
-    at,
-    decide,
-    make_action,
-    missed,
-    ran,
-)
+from tests.scheduling import MINUTE, MONDAY, at
+from tests.unit.actions.deciding import DAY, Ticks, decide, make_action, missed, ran
 from tests.unit.actions.rules import CountingRule, GridRule
 
 MINUTELY = {"cron_rule": "* * * * *"}
@@ -33,17 +23,6 @@ SECOND = timedelta(seconds=1)
 def every_minute(first: str, last: str) -> list[datetime]:
     count = (at(last) - at(first)) // MINUTE + 1
     return [at(first) + n * MINUTE for n in range(count)]
-
-
-def test_every_occurrence_of_the_window_runs_oldest_first():
-    """A tick after three minutes finds all three, not only the last."""
-    action = make_action(MINUTELY, next_due_at=at("12:01"))
-
-    decision = decide(action, at("12:03:30"))
-
-    assert every_minute("12:01", "12:03") == ran(decision.operations)
-    assert at("12:04") == decision.next_due_at
-    assert ("uid", 3) == (decision.action_uid, decision.revision)
 
 
 def test_operation_says_what_it_is():
@@ -170,20 +149,6 @@ def test_catch_up_reaches_back_as_far_as_it_may(
     assert 3 - len(expected) == sum(count for _, _, count, _ in missed(operations))
 
 
-def test_what_is_caught_up_may_lie_between_what_is_missed():
-    """Too old before, too many after: two ranges, and nothing counted twice."""
-    action = make_action(MINUTELY, catch_up={"runs": "all", "within": "PT20H"})
-    now = MONDAY + 22 * 60 * MINUTE
-
-    operations = decide(action, now).operations
-
-    assert [
-        (MONDAY, at("01:59"), 120, False),
-        (at("18:40"), at("21:55"), 196, False),
-    ] == missed(operations)
-    assert at("02:00") == ran(operations)[0]
-
-
 def test_ten_years_cost_no_more_than_a_day():
     """Some 5 million missed occurrences are found by search, not one by one."""
     asked = {}
@@ -206,18 +171,6 @@ def test_rule_that_ends_is_never_due_again():
 
     assert decision.next_due_at is None
     assert [at("07:00")] == ran(decision.operations)
-
-
-def test_nothing_before_it_takes_effect():
-    """With jitter too, the instant of the rule counts, not that of the dispatch."""
-    action = make_action(
-        {"cron_rule": "*/30 * * * *"}, next_due_at=at("07:02"), jitter="PT20M"
-    )
-    ticks = Ticks(action)
-
-    operations = ticks.run([at("07:00") + n * MINUTE for n in range(61)])
-
-    assert [at("07:30")] == ran(operations)
 
 
 def test_jitter_delays_the_dispatch_and_not_the_identity():

@@ -11,15 +11,10 @@ from hypothesis import strategies as st
 from actions.decide import CATCH_UP_LIMIT
 from actions.occurrences import parse_timing
 from actions.when.searching import find_occurrences
+from models.occurrence import LOOKBACK
 from models.operation_state import OperationState, Queue
-from tests.unit.actions.deciding import (
-    LOOKBACK,
-    MONDAY,
-    Ticks,
-    make_action,
-    missed,
-    ran,
-)
+from tests.scheduling import MONDAY
+from tests.unit.actions.deciding import Ticks, make_action, missed, ran
 
 MINUTELY = {"cron_rule": "* * * * *"}
 SECOND = timedelta(seconds=1)

@@ -18,19 +18,10 @@ from actions.when.event import (
 )
 from models.decision import Decision
 from models.fields.delay import Delay, split_delay
-from models.occurrence import make_operation_id
+from models.occurrence import LOOKBACK, make_operation_id
 from models.operation_state import OperationState, Reason, Trigger
-from tests.unit.actions.deciding import (
-    DAY,
-    LOOKBACK,
-    MINUTE,
-    MONDAY,
-    at,
-    decide_on,
-    make_action,
-    missed,
-    ran,
-)
+from tests.scheduling import MINUTE, MONDAY, at
+from tests.unit.actions.deciding import DAY, decide_on, make_action, missed, ran
 
 RESOLUTION = timedelta.resolution
 ON = {"on": "app.x"}
@@ -52,33 +43,27 @@ def users(decision: Decision) -> list[str | None]:
 
 
 def test_each_user_gets_an_operation():
-    """Two users at the same instant are two operations, in the order of their ids."""
+    """
+    Two users at the same instant are two operations, in the order of their ids, which
+    are of the second; the events keep their own instant.
+    """
     action = make_action(ON, next_due_at=at("07:00"))
+    instant = at("07:00:30") + timedelta(microseconds=700)
 
     decision = decide_on(
-        action, at("07:01"), event("bob", at("07:00:30")), event("ann", at("07:00:30"))
+        action, at("07:01"), event("bob", instant), event("ann", instant)
     )
 
     assert [make_operation_id("uid", at("07:00:30"), u) for u in ("ann", "bob")] == [
         each.id for each in decision.operations
     ]
     first = decision.operations[0]
-    assert (Trigger.EVENT, "ann", at("07:00:30")) == (
+    assert (Trigger.EVENT, "ann", instant) == (
         first.trigger,
         first.user_id,
         first.event_at,
     )
     assert (None, 4) == (decision.next_due_at, decision.wakes)
-
-
-def test_occurrence_is_cut_to_the_second():
-    """Its identity survives any storage; the event keeps its own instant."""
-    instant = at("07:00:30") + timedelta(microseconds=700)
-    action = make_action(ON, next_due_at=at("07:00"))
-
-    operation = decide_on(action, at("07:01"), event("ann", instant)).operations[0]
-
-    assert (at("07:00:30"), instant) == (operation.occurrence, operation.event_at)
 
 
 def test_delay_ends_before_it_runs():
@@ -110,17 +95,6 @@ def test_next_look_is_never_at_once():
     decision = decide_on(action, at("07:00"), next_event_at=instant)
 
     assert at("07:00") + RESOLUTION == decision.next_due_at
-
-
-def test_late_arrival_runs_when_it_is_recorded():
-    """Back-dated by hours: the run keeps the identity of event and delay."""
-    action = make_action(HOURS_LATER, next_due_at=at("12:00"))
-
-    decision = decide_on(
-        action, at("12:01"), event("ann", at("05:00"), recorded_at=at("12:00:30"))
-    )
-
-    assert [at("07:00")] == ran(decision.operations)
 
 
 @pytest.mark.parametrize(

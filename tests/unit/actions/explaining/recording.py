@@ -9,6 +9,7 @@ from uuid import UUID
 
 from actions.explaining.recorded import RecordedOperation, Revision
 from actions.explaining.why import History
+from tests.scheduling import TASK
 
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -46,6 +47,23 @@ def make_revision(begin: datetime, timing: str | None, **changes: Any) -> Revisi
     """Return the first revision of an action, posted at *begin*, with *changes*."""
     first = Revision(1, "posted", begin, timing, active=True, effective_from=begin)
     return replace(first, **changes)
+
+
+#: Of an action that waits for a day after a user was seen.
+REMINDER: dict[str, Any] = {
+    "name": "reminder",
+    "operations": TASK,
+    "when": {"after": "app.seen", "delay": "P1D"},
+}
+
+
+def make_reminder(begin: datetime, number: int = 1, **changes: Any) -> Revision:
+    """Return a revision of such an action; *changes* may be of its document, too."""
+    names = {"when", "starts_at", "ends_at", "recipients"} & changes.keys()
+    document = REMINDER | {name: changes.pop(name) for name in names}
+    return make_revision(
+        begin, None, **{"number": number, "document": document, **changes}
+    )
 
 
 def make_history(

@@ -245,38 +245,6 @@ def test_rule_that_cannot_be_read_is_one_finding() -> None:
     assert expected == find(timing, decided, broken, mended)
 
 
-@pytest.mark.parametrize(
-    ("rule", "timezone", "night"),
-    [
-        ("*/15 2 * * *", "Australia/Lord_Howe", datetime(2027, 4, 3, tzinfo=UTC)),
-        ("*/15 2 * * *", "Australia/Lord_Howe", datetime(2027, 10, 2, tzinfo=UTC)),
-        ("15,45 1-2 * * *", "Australia/Lord_Howe", datetime(2027, 4, 3, tzinfo=UTC)),
-        ("0 7 * * *", "Pacific/Apia", datetime(2011, 12, 30, tzinfo=UTC)),
-        ("0 0 * * *", "Africa/Cairo", datetime(2026, 4, 23, tzinfo=UTC)),
-        ("0,30 2,3 * * *", "Europe/Paris", datetime(2026, 3, 29, tzinfo=UTC)),
-        ("0,30 2,3 * * *", "Europe/Paris", datetime(2026, 10, 25, tzinfo=UTC)),
-    ],
-)
-def test_clock_changes_of_every_size_are_no_faults(
-    rule: str, timezone: str, night: datetime
-) -> None:
-    """Half an hour or a day: what was decided rightly is neither extra nor missing."""
-    timing = f'{{"when":[{{"cron_rule":"{rule}","timezone":"{timezone}"}}]}}'
-    since, until = night - timedelta(days=1), night + timedelta(days=2)
-    first = make_revision(timing, recorded_at=since, effective_from=since)
-    decided = [
-        make_operation(number, occurrence)
-        for number, occurrence in enumerate(
-            find_occurrences(parse_timing(timing), since, until)
-        )
-    ]
-
-    found = audit_action(make_history([first], decided), since=since, until=until)
-
-    assert [] == found
-    assert decided
-
-
 def test_backfill_is_no_fault():
     """
     It runs what a tick left out, as late as somebody asks for it: days after the rule

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,18 +33,7 @@ SEEN = [
 DUE = [event.at + DAY for event in SEEN]
 
 
-def make_revision(number: int = 1, **changes: Any) -> Revision:
-    """Return a revision of an action that waits for a day, with *changes*."""
-    document: dict[str, Any] = {
-        "name": "reminder",
-        "operations": {"run_task": {"name": "tests.nothing"}},
-        "when": {"after": "app.seen", "delay": "P1D"},
-    }
-    names = {"when", "starts_at", "ends_at", "recipients"} & changes.keys()
-    document |= {name: changes.pop(name) for name in names}
-    before = START - 30 * DAY
-    known = {"number": number, "document": document, **changes}
-    return recording.make_revision(before, None, **known)
+make_revision = partial(recording.make_reminder, START - 30 * DAY)
 
 
 def decide(

@@ -16,6 +16,7 @@ from models.revision import Change
 from tests.unit.actions.explaining import recording
 from tests.unit.actions.explaining.recording import (
     MINUTE,
+    REMINDER,
     make_operation,
     make_range,
     make_revision,
@@ -165,15 +166,10 @@ def test_events_tell_what_is_to_come():
     """
     Of an event-driven action: what was decided, and what the events so far lead to.
     """
-    document = {
-        "name": "reminder",
-        "operations": {"run_task": {"name": "t"}},
-        "when": {"after": "app.seen", "delay": "P1D"},
-    }
     done = make_operation(NOW - DAY, trigger="event", user_id="ann")
     history = make_history(
         done,
-        revisions=(replace(FIRST, timing=None, document=document),),
+        revisions=(replace(FIRST, timing=None, document=REMINDER),),
         events=(
             RecordedEvent("app.seen", "ann", NOW - 2 * DAY, NOW - 2 * DAY),
             # Its recipients do not include bob, so nothing was recorded.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -26,17 +27,7 @@ DUE = SEEN + timedelta(days=1)
 EVENT = RecordedEvent("app.seen", "ann", SEEN, SEEN)
 
 
-def make_revision(number: int = 1, **changes: Any) -> Revision:
-    """Return a revision of an action that waits for a day, with *changes*."""
-    document: dict[str, Any] = {
-        "name": "reminder",
-        "operations": {"run_task": {"name": "tests.nothing"}},
-        "when": {"after": "app.seen", "delay": "P1D"},
-    }
-    names = {"starts_at", "ends_at"} & changes.keys()
-    document |= {name: changes.pop(name) for name in names}
-    known = {"number": number, "document": document, **changes}
-    return recording.make_revision(POSTED, None, **known)
+make_revision = partial(recording.make_reminder, POSTED)
 
 
 def ask(

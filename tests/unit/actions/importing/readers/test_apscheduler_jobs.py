@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-import pickletools
 import subprocess
-from collections import OrderedDict
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -106,13 +104,6 @@ def test_list_within_itself_is_told():
     assert read_job("it", pickle.dumps({"args": nested})).problem
 
 
-def test_other_objects_are_records():
-    """A class of the project is named; what it held is kept as data."""
-    job = read_job("it", pickle.dumps({"args": [OrderedDict(a=1)]}))
-
-    assert job.fields["args"] == [Stored("collections:OrderedDict")]
-
-
 @given(st.binary(max_size=200), st.integers(0, 400))
 def test_altered_pickles_never_raise(noise: bytes, place: int):
     """Any bytes within a real one are read or refused."""
@@ -121,14 +112,3 @@ def test_altered_pickles_never_raise(noise: bytes, place: int):
     place %= len(real)
 
     read_job("it", real[:place] + noise + real[place:])
-
-
-def test_opcodes_of_a_real_trigger_are_what_we_expect():
-    """If APScheduler pickles in another way, this is where it shows."""
-    from apscheduler.triggers.cron import CronTrigger  # noqa: PLC0415
-
-    text = pickle.dumps(CronTrigger(hour=7, timezone="Europe/Paris"), 2)
-    named = {arg for op, arg, _ in pickletools.genops(text) if op.name == "GLOBAL"}
-
-    assert "__builtin__ getattr" in named
-    assert "apscheduler.triggers.cron CronTrigger" in named
