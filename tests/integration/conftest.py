@@ -36,12 +36,26 @@ def _patience() -> Iterator[None]:
 
 
 #: Faces ask what is tested on both databases below them, and so do the rooms whose
-#: statements are the same on both.
-_SAME_ON_BOTH = [_HERE / each for each in ("api", "cli", "overview", "serving", "web")]
+#: statements are the same on both. Of actions and dispatch they are the rules above
+#: what they record: the simulation, the examples of routes and `test_minute.py` send
+#: the same statements to SQLite.
+_SAME_ON_BOTH = [
+    _HERE / each
+    for each in (
+        *("api", "cli", "overview", "serving", "web"),
+        *("actions/load", "actions/pausing", "actions/posting", "actions/small_apps"),
+        *("actions/test_zone_changes.py", "dispatch/backfills", "dispatch/bulk"),
+        *("dispatch/test_noticer.py", "dispatch/test_watching.py"),
+    )
+]
 #: What has a statement of its own for each database.
 _OWN_ON_EACH = {
+    "test_apply.py",
     "test_examine.py",
     "test_installed.py",
+    "test_killed_between_any_two_statements_it_does_each_once",
+    "test_killed_between_any_two_statements_it_loses_and_doubles_nothing",
+    "test_known_users.py",
     "test_live_events.py",
     "test_recent_runs.py",
     "test_repeats.py",
@@ -59,7 +73,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Test on PostgreSQL alone what is the same on SQLite."""
     path = metafunc.definition.path
     is_same = any(map(path.is_relative_to, _SAME_ON_BOTH))
-    is_same = is_same and path.name not in _OWN_ON_EACH
+    is_same = is_same and not {path.name, metafunc.function.__name__} & _OWN_ON_EACH
     if is_same and "database_url" in metafunc.fixturenames:
         dialect = "sqlite" if path.name in _ON_SQLITE else "postgresql"
         # as a mark, which takes the place of the parameters of the fixture
