@@ -27,7 +27,8 @@ from models.database.engine import make_engine, writing
 from models.database.tables import leases
 from models.errors import UnreachableError
 from models.occurrence import LONGEST_LOOKBACK, LOOKBACK
-from tests.database import execute, fetch_rows, read_by, write_by
+from tests.database import execute, fetch_rows, race, read_by, write_by
+from tests.flying import expire
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -35,23 +36,16 @@ from tests.scheduling import (
     FakeSender,
     add_app,
     at,
-    edit_action,
     fetch_action,
     fetch_all,
     get_now,
     make_operation,
-    post,
     post_at,
     record_all,
     tick,
 )
 
 SECOND = timedelta(seconds=1)
-
-
-def expire(engine: sa.Engine) -> None:
-    """Let the lease run out, as if a minute without heartbeat had passed."""
-    edit_lease(engine, expires_at=get_now(engine) - SECOND)
 
 
 def edit_lease(engine: sa.Engine, **values: object) -> None:
@@ -62,28 +56,16 @@ def get_lease(engine: sa.Engine) -> sa.Row[tuple[object, ...]]:
     return fetch_rows(engine, sa.select(leases)).one()
 
 
+def contend(engine: sa.Engine) -> list[int]:
+    """Let ten contend at once; return the fences of those who lead."""
+    contenders = [Leader(engine) for _ in range(10)]
+    race(10, lambda number: contenders[number].hold())
+    return [each.fence for each in contenders if each.fence is not None]
+
+
 def test_ten_contenders_twenty_rounds_one_leader(postgres_engine: sa.Engine):
     for number in range(1, 21):
-        contenders = [Leader(postgres_engine) for _ in range(10)]
-        barrier = threading.Barrier(10)
-        won: list[Leader] = []
-
-        def contend(
-            leader: Leader,
-            barrier: threading.Barrier = barrier,
-            won: list[Leader] = won,
-        ) -> None:
-            barrier.wait()
-            if leader.hold():
-                won.append(leader)
-
-        threads = [threading.Thread(target=contend, args=(c,)) for c in contenders]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-        assert [number] == [leader.fence for leader in won]
+        assert [number] == contend(postgres_engine)
         expire(postgres_engine)
 
 
@@ -344,18 +326,6 @@ def test_last_tick_is_kept(engine: sa.Engine):
         holder.fence,
         holder.is_stale,
     )
-
-
-def test_no_lease_no_dispatch(engine: sa.Engine):
-    add_app(engine)
-    uid = post(engine, when={"cron_rule": "* * * * *"}).uid
-    edit_action(engine, uid, next_due_at=at("07:00"))
-    Leader(engine).hold()
-
-    with pytest.raises(LeadershipLostError):
-        tick(Dispatcher(engine, Leader(engine), Outbox(FakeSender(), 500)), at("07:00"))
-
-    assert [] == fetch_all(engine)
 
 
 def fetch_past(engine: sa.Engine) -> list[tuple[int, bool]]:

@@ -113,7 +113,7 @@ def test_parts_are_the_whole(engine: sa.Engine, text: str | None):
     with reading(engine) as connection:
         select = partial(select_part, connection, ActionFilterModel(text=text))
         whole = [row.uid for row in select(Page(200)).entries]
-        for looked_at, limit in product((1, 2, 3, 100), (1, 2, 3)):
+        for looked_at, limit in product((1, 3, 100), (1, 2)):
             parts = turn_pages(partial(select, looked_at=looked_at), limit)
 
             assert whole == [row.uid for part in parts for row in part]

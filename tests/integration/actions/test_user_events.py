@@ -6,7 +6,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -95,18 +94,6 @@ def test_key_tells_events_apart_and_together(engine: sa.Engine):
 
     assert [1, 1, 0] == counts
     assert at == get_user(engine).activated_at
-
-
-def test_two_users_at_the_same_instant_are_two_events(engine: sa.Engine):
-    uid = post(engine, when={"on": "app.x"}).uid
-    at = get_now(engine)
-    assert 2 == send(engine, "app.x", "ann", "bob", at=at)
-
-    tick(make_dispatcher(engine), get_now(engine))
-
-    occurrence = at.replace(microsecond=0)
-    expected = [make_operation_id(uid, occurrence, each) for each in ("ann", "bob")]
-    assert expected == [row.id for row in fetch_all(engine)]
 
 
 def test_unknown_user_stops_the_whole_batch(engine: sa.Engine):
@@ -306,41 +293,6 @@ def test_recipients_of_an_event_action_are_a_filter(engine: sa.Engine):
         "none": ["ann", "bob", "eve"],
         "only": ["eve"],
     } == names
-
-
-@pytest.mark.parametrize(
-    ("bounds", "users_run"),
-    [
-        ({"starts_at": MINUTE}, []),
-        ({"ends_at": -MINUTE}, []),
-        ({"starts_at": -MINUTE, "ends_at": MINUTE}, ["ann"]),
-    ],
-)
-def test_bounds_hold_for_events_too(
-    engine: sa.Engine, bounds: dict[str, timedelta], users_run: list[str]
-):
-    due_at = get_now(engine).replace(microsecond=0) + timedelta(hours=1)
-    beside: dict[str, Any] = {
-        name: (due_at + each).isoformat() for name, each in bounds.items()
-    }
-    post(engine, when={"after": "app.x", "delay": "PT2H"}, **beside)
-    send(engine, "app.x", "ann", at=due_at - timedelta(hours=2))
-
-    tick(make_dispatcher(engine), due_at)
-
-    assert users_run == ran(engine)
-
-
-def test_event_of_long_ago_is_missed_and_says_so(engine: sa.Engine):
-    post(engine, when={"after": "app.x", "delay": "PT1H"})
-    now = get_now(engine)
-    send(engine, "app.x", "ann", at=now - timedelta(hours=25, minutes=1))
-    send(engine, "app.x", "bob", at=now - timedelta(hours=24, minutes=59))
-
-    tick(make_dispatcher(engine), get_now(engine))
-
-    rows = {row.user_id: (row.state, row.reason) for row in fetch_all(engine)}
-    assert {"ann": ("missed", "recorded late"), "bob": ("queued", None)} == rows
 
 
 def test_event_from_before_the_action_counts_if_its_delay_ends_after(engine: sa.Engine):

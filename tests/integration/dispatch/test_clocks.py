@@ -209,6 +209,7 @@ def live(
     world: World,
     *until: tuple[float, timedelta],
     each_minute: Callable[[int], None] = lambda _minute: None,
+    step_s: float = 20,
     **when: str,
 ) -> list[int]:
     """
@@ -217,6 +218,7 @@ def live(
     Args:
         until: How many minutes of the world, and by how much its clock is wrong then.
         each_minute: Called in the middle of each minute of the world, with its number.
+        step_s: How long the scheduler sleeps at most.
         when: What the action is due at instead.
 
     Returns:
@@ -234,7 +236,7 @@ def live(
             pause_s = scheduler.wake()
             left_s = 60 - world.read().timestamp() % 60
             # nothing else happens meanwhile, and a lease lasts longer
-            world.now += max(0.01, min(left_s, 5) if pause_s else 0.01)
+            world.now += max(0.01, min(left_s, step_s) if pause_s else 0.01)
             if world.now >= (done + 1) * 60 + 30:
                 done += 1
                 each_minute(done)
@@ -378,6 +380,7 @@ def test_events_of_before_are_not_missed_when_the_clock_comes_right(
     live(
         *(engine, world, (8.9, timedelta()), (9.9, -8.1 * MINUTE), (14, timedelta())),
         each_minute=happen,
+        step_s=5,
         on="app.x",
     )
 

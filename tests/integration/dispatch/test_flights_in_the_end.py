@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 
 import sqlalchemy as sa
 from hypothesis import given, settings
@@ -18,6 +19,7 @@ from models.database.engine import make_engine
 from models.database.journal import GENESIS
 from models.database.tables import change_head, metadata
 from operations.sending.order import Message
+from tests.database import EMPTYING
 from tests.flying import MINUTELY, NOW
 from tests.scheduling import (
     BROKER_DOWN,
@@ -68,11 +70,21 @@ _ACTIONS = st.lists(
 )
 
 
-def fill(actions: Sequence[tuple[str, str, str, int]]) -> sa.Engine:
-    """Make a database in memory with these actions."""
+@cache
+def make_tables() -> sa.Engine:
+    """Make a database in memory, once for all examples."""
     engine = make_engine("sqlite://")
     with engine.begin() as connection:
         metadata.create_all(connection)
+    return engine
+
+
+def fill(actions: Sequence[tuple[str, str, str, int]]) -> sa.Engine:
+    """Give it these actions alone."""
+    engine = make_tables()
+    with engine.begin() as connection:
+        for each in EMPTYING:
+            connection.exec_driver_sql(each)
         head = {"id": 1, "number": 0, "hash": GENESIS}
         connection.execute(sa.insert(change_head).values(head))
     for app in ("app", "other"):
@@ -105,7 +117,6 @@ def tick_all(
     rows = {row.id: (row.state, row.reason, row.sends) for row in fetch_all(engine)}
     taken = set(sender.ids)
     assert len(taken) == len(sender.ids)
-    engine.dispose()
     return report.due, report.recorded, rows, taken
 
 

@@ -14,7 +14,6 @@ from dispatch.manual_runs import find_requested_id, run_now
 from models.database.engine import reading
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.occurrence import make_manual_id
-from models.operation_state import Overlap
 from models.requests import RunModel
 from tests.database import race, write_by
 from tests.scheduling import (
@@ -28,10 +27,8 @@ from tests.scheduling import (
     get,
     get_now,
     make_dispatcher,
-    make_operation,
     post,
     post_at,
-    record_all,
     tick,
 )
 
@@ -104,13 +101,6 @@ def test_same_request_is_another_run_the_next_day(engine: sa.Engine):
     assert first != later
 
 
-def test_runs_without_a_key_are_different(engine: sa.Engine):
-    """Asked for twice, run twice."""
-    uid = post(engine).uid
-
-    assert run_now(engine, uid) != run_now(engine, uid)
-
-
 def test_collision_is_refused_and_leaves_no_row(engine: sa.Engine):
     """The caller is told, so nothing has to be recorded."""
     uid = post(engine, operations=REFRESH).uid
@@ -122,18 +112,6 @@ def test_collision_is_refused_and_leaves_no_row(engine: sa.Engine):
     assert [first] == [row.id for row in fetch_all(engine)]
     edit(engine, first, state="succeeded")
     run_now(engine, uid)
-
-
-def test_full_queue_is_refused_too(engine: sa.Engine):
-    """With the reason."""
-    uid = post(engine, overlap="queue").uid
-    waiting = {"action_uid": uid, "overlap": Overlap.QUEUE}
-    record_all(engine, *(make_operation(number, **waiting) for number in range(100)))
-
-    with pytest.raises(ConflictError, match="queue full"):
-        run_now(engine, uid)
-
-    assert 100 == len(fetch_all(engine))
 
 
 def test_collision_is_judged_by_user(engine: sa.Engine):

@@ -203,38 +203,6 @@ def test_more_of_the_same_waits_an_hour(engine: sa.Engine):
     assert (True, 3, 4) == (told["more"], told["count"], told["total"])
 
 
-def test_pause_doubles_up_to_a_day(engine: sa.Engine):
-    """A cause that lasts for days is told of once a day in the end."""
-    start = get_now(engine)
-    noticer = make_noticer(engine)
-
-    told_after = []
-    for hour in range(80):
-        fail(engine, hour)
-        if noticer.look(now=start + hour * HOUR):
-            told_after.append(hour)
-
-    assert [0, 1, 3, 7, 15, 31, 55, 79] == told_after
-
-
-def test_action_that_joins_is_told_of_soon(engine: sa.Engine):
-    """Another action that fails of an open cause is told of after five minutes."""
-    add_action(engine, "other")
-    now = get_now(engine)
-    noticer = make_noticer(engine)
-    fail(engine, 0)
-    noticer.look(now=now)
-    fail(engine, 0, action_uid="other", triggered_by='Scheduled action "other"')
-
-    at_once = noticer.look(now=now + MINUTE)
-    soon = noticer.look(now=now + 5 * MINUTE)
-
-    assert (0, 1) == (at_once, soon)
-    assert {"daily", "other"} == {
-        action["uid"] for action in fetch_notices(engine)[-1]["actions"]
-    }
-
-
 def test_success_is_told_of_once(engine: sa.Engine):
     """When the action succeeds again; the next failure is a new cause."""
     now = get_now(engine)
@@ -252,20 +220,6 @@ def test_success_is_told_of_once(engine: sa.Engine):
     kinds = [each["kind"] for each in fetch_notices(engine)]
     assert ["failed", "recovered", "failed"] == kinds
     assert 2 == fetch_notices(engine)[1]["count"]
-
-
-def test_nothing_is_over_while_it_fails_in_turns(engine: sa.Engine):
-    """An action that fails and works in turns sends no mail a minute: calm first."""
-    now = get_now(engine)
-    noticer = make_noticer(engine)
-
-    told = []
-    for minute in range(0, 40, 2):
-        fail(engine, minute, at=now + minute * MINUTE)
-        succeed(engine, minute + 1, at=now + (minute + 1) * MINUTE)
-        told.append(noticer.look(now=now + (minute + 1) * MINUTE))
-
-    assert 1 == sum(told)
 
 
 def test_all_that_failed_has_to_succeed(engine: sa.Engine):
@@ -382,21 +336,6 @@ def test_uncertain_mails_are_told_of(engine: sa.Engine):
     assert (0, 1, 0) == (before, after, again)
     [told] = fetch_notices(engine)
     assert ("uncertain", 2) == (told["kind"], told["count"])
-
-
-def test_small_app_hears_of_its_own(engine: sa.Engine):
-    """An app that asks is told of its own failures, and of nobody else's."""
-    add_app(engine, "neighbour")
-    add_action(engine, "other", app="neighbour")
-    ask_for_notices(engine, "app", mail=["ann@example.org"])
-    fail(engine, 0)
-    fail(engine, 0, action_uid="other", app="neighbour")
-
-    make_noticer(engine, mail=()).look()
-
-    [told] = fetch_notices(engine)
-    assert ("app", 1) == (told["app"], told["count"])
-    assert ["ann@example.org"] == told["mail"]
 
 
 def test_installation_hears_of_all_in_one(engine: sa.Engine):

@@ -287,20 +287,17 @@ def test_resume_begins_anew(engine: sa.Engine, rester: Rester):
     assert 1 == rester.look()
 
 
-@pytest.mark.parametrize(
-    ("number", "changes"),
-    [(2, {"trigger": Trigger.MANUAL}), (2, {"trigger": Trigger.BACKFILL})],
-)
+@pytest.mark.parametrize("trigger", [Trigger.MANUAL, Trigger.BACKFILL])
 def test_what_somebody_asked_for_does_not_count(
-    engine: sa.Engine, rester: Rester, number: int, changes: dict[str, Any]
+    engine: sa.Engine, rester: Rester, trigger: Trigger
 ):
     """Neither as a failure, nor as a success."""
     fail(engine, 0, 1)
-    fail(engine, number, **changes)
+    fail(engine, 2, trigger=trigger)
     assert 0 == rester.look()
 
-    succeed(engine, number + 1, at=get_now(engine), **changes)
-    fail(engine, number + 2)
+    succeed(engine, 3, at=get_now(engine), trigger=trigger)
+    fail(engine, 4)
     assert 1 == rester.look()
 
 

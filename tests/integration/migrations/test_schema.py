@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from models.database import tables
 from models.database.engine import make_engine
 from models.database.tables import metadata
 from models.errors import UsageError
+from tests.database import race
 
 
 def test_migrated_schema_is_that_of_the_code(engine: sa.Engine):
@@ -105,23 +105,11 @@ def test_migrating_twice_changes_nothing(unmigrated_url: str):
 def test_migrations_at_the_same_time_take_turns(unmigrated_url: str):
     """Two containers that start together do not fail over each other's tables."""
     engine = make_engine(unmigrated_url)
-    errors: list[BaseException] = []
 
-    def run() -> None:
-        try:
-            migrate(engine)
-        except BaseException as error:  # noqa: BLE001 - told by the thread that asks
-            errors.append(error)
+    race(3, lambda _number: migrate(engine))
 
-    threads = [threading.Thread(target=run) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
     check_schema(engine)
     engine.dispose()
-
-    assert [] == errors
 
 
 def test_names_follow_the_convention(engine: sa.Engine):

@@ -16,15 +16,7 @@ from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_and_resume import pause_action
 from models.errors import NotFoundError, UsageError
 from tests.database import fetch_rows, read_by, write_by
-from tests.scheduling import (
-    MINUTE,
-    REFRESH,
-    add_app,
-    edit_action,
-    fetch_action,
-    get_now,
-    post,
-)
+from tests.scheduling import MINUTE, REFRESH, add_app, edit_action, get_now, post
 
 #: Long after all that is posted here takes effect: a Monday.
 DAY = datetime(2031, 1, 6, tzinfo=UTC)
@@ -92,41 +84,30 @@ def test_jitter_is_where_the_tick_will_send_it(engine: sa.Engine):
     assert expect(engine, since, until) == {
         each.at: each.total for each in found.minutes
     }
+    due = find_all_due(engine, since, until)
     for each in found.hot:
         assert each.total == sum(each.by_app.values())
-        expected = expect_uids(engine, each.at)
+        expected = {uid for minute, uid in due if minute == each.at}
         assert {action.uid for action in each.actions} <= expected
         assert min(NAMED, len(expected)) == len(each.actions)
 
 
-def fetch_uids(engine: sa.Engine) -> list[str]:
-    return list(
-        fetch_rows(engine, sa.text("select uid from scheduled_actions")).scalars()
-    )
+def find_all_due(
+    engine: sa.Engine, since: datetime, until: datetime
+) -> list[tuple[datetime, str]]:
+    """Return minute and uid of each occurrence, as ticks find them one by one."""
+    last = until - timedelta.resolution
+    rows = fetch_rows(engine, sa.text("select uid, timing from scheduled_actions"))
+    return [
+        (each.due_at.replace(second=0), uid)
+        for uid, timing in rows
+        for each in find_due(parse_timing(timing), uid, start=since, now=last)
+    ]
 
 
 def expect(engine: sa.Engine, since: datetime, until: datetime) -> dict[datetime, int]:
-    """Return how many occurrences each minute has, as ticks find them one by one."""
-    counts: Counter[datetime] = Counter()
-    for uid in fetch_uids(engine):
-        timing = fetch_action(engine, uid).timing
-        last = until - timedelta.resolution
-        due = find_due(parse_timing(timing), uid, start=since, now=last)
-        counts.update(each.due_at.replace(second=0) for each in due)
-    return dict(counts)
-
-
-def expect_uids(engine: sa.Engine, minute: datetime) -> set[str]:
-    return {
-        uid
-        for uid in fetch_uids(engine)
-        if find_due(
-            parse_timing(fetch_action(engine, uid).timing),
-            uid,
-            start=minute,
-            now=minute + MINUTE - timedelta.resolution,
-        )
-    }
+    """Return how many occurrences each minute has."""
+    return Counter(minute for minute, _ in find_all_due(engine, since, until))
 
 
 @pytest.mark.parametrize(
@@ -246,11 +227,12 @@ def test_whose_runs_an_absence_costs_is_told(engine: sa.Engine):
     assert found is not None
     outage = found.outage
     named = [each.uid for each in outage.actions]
-    due = [expect_uids(engine, SEVEN + each * MINUTE) for each in range(20)]
-    assert sum(map(len, due)) == outage.missed + outage.late
-    assert sum(map(len, due[:16])) == outage.missed
-    assert set(named) <= set.union(*due)
-    assert len(named) == len(set(named)) == min(HOT_MINUTES, len(set.union(*due)))
+    due = find_all_due(engine, SEVEN, SEVEN + 20 * MINUTE)
+    uids = {uid for _, uid in due}
+    assert len(due) == outage.missed + outage.late
+    assert sum(at < SEVEN + 16 * MINUTE for at, _ in due) == outage.missed
+    assert set(named) <= uids
+    assert len(named) == len(set(named)) == min(HOT_MINUTES, len(uids))
 
 
 def test_what_is_past_is_counted_by_its_rules(engine: sa.Engine):

@@ -42,6 +42,7 @@ from tests.integration.test_budget import counting
 from tests.scheduling import (
     MINUTE,
     add_app,
+    copy_action,
     edit_action,
     fetch_action,
     fetch_all,
@@ -346,17 +347,13 @@ def test_why_names_who_paused_and_until_when(engine: sa.Engine):
     assert Verdict.PAUSED is explain(own, moment)[0].verdict
 
 
-def copy_to_thousands(engine: sa.Engine) -> None:
-    """Let the small app "app" have 2,501 actions."""
-    execute(
-        engine,
-        sa.text(
-            "insert into scheduled_actions select (jsonb_populate_record(a,"
-            " jsonb_build_object('uid', 'many-' || n, 'name', 'many-' || n))).*"
-            " from scheduled_actions a, generate_series(1, 2500) n"
-            " where a.uid = 'app-1'"
-        ),
-    )
+@pytest.fixture
+def large(postgres_engine: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> sa.Engine:
+    """Let the small app "app" have 51 actions, of which 20 are changed at once."""
+    for each in ("actions.pausing.targets.WRITTEN", "dispatch.due_pauses.ENDED"):
+        monkeypatch.setattr(f"{each}_AT_ONCE", 20)
+    copy_action(postgres_engine, "app-1", 50, prefix="many")
+    return postgres_engine
 
 
 def spread(engine: sa.Engine) -> None:
@@ -366,26 +363,23 @@ def spread(engine: sa.Engine) -> None:
 
 
 @pytest.mark.parametrize("app", ["app", None])
-def test_thousands_are_paused_and_resumed_in_parts(
-    postgres_engine: sa.Engine, app: str | None
-):
+def test_many_are_paused_and_resumed_in_parts(large: sa.Engine, app: str | None):
     """
     Whoever asks does the first; all of them have a revision of that instant, by whom it
     was, and nothing runs meanwhile.
     """
-    engine = postgres_engine
-    copy_to_thousands(engine)
-    count = 2501 if app else 2502
+    engine = large
+    count = 51 if app else 52
 
     assert count == call(engine, pause_target, app, by="ada").actions
-    assert 1000 == len(scopes(engine))
+    assert 20 == len(scopes(engine))
     tick(make_dispatcher(engine), next_hour(engine) + HOUR)
     assert ({"other"} if app else set()) == {row.app for row in fetch_all(engine)}
     spread(engine)
     assert count == len(scopes(engine))
     resumed = call(engine, resume_target, app, by="bob")
     assert (count, 0) == (resumed.actions, resumed.still_paused)
-    assert count - 1000 == len(scopes(engine))
+    assert count - 20 == len(scopes(engine))
     spread(engine)
 
     kept = scheduled_action_revisions.c
@@ -411,26 +405,25 @@ def test_pause_that_is_still_to_be_written_goes_by_whose_it_is(
     assert {"app-1": APP} == scopes(engine)
 
 
-def test_what_is_left_is_written_before_another_change(postgres_engine: sa.Engine):
+def test_what_is_left_is_written_before_another_change(large: sa.Engine):
     """
     Nobody waits for it: the leader goes on in parts, and until a pause is in all of its
     actions nothing runs. What was not paused yet goes on from when it is resumed.
     """
-    engine = postgres_engine
-    copy_to_thousands(engine)
+    engine = large
     call(engine, pause_target, "app", by="ada")
 
-    assert 2501 == call(engine, resume_target, "app", by="bob").actions
+    assert 51 == call(engine, resume_target, "app", by="bob").actions
     with pytest.raises(ConflictError, match="not paused"):
         call(engine, resume_target, "app")
     tick(make_dispatcher(engine), next_hour(engine) + HOUR)
     assert {"other"} == {row.app for row in fetch_all(engine)}
-    assert 2501 == call(engine, pause_target, "app", by="cem").actions
-    assert 1000 == len(scopes(engine))
+    assert 51 == call(engine, pause_target, "app", by="cem").actions
+    assert 20 == len(scopes(engine))
     spread(engine)
 
-    assert 2501 == len(scopes(engine))
-    revisions = fetch_revisions(engine, "many-999")
+    assert 51 == len(scopes(engine))
+    revisions = fetch_revisions(engine, "many00049")
     assert [("paused", "ada"), ("resumed", "bob"), ("paused", "cem")] == [
         (each.change, each.changed_by) for each in revisions
     ]
@@ -450,10 +443,9 @@ def test_pauses_end_beside_whoever_relies_on_two(postgres_engine: sa.Engine):
         assert ended.result() > 0
 
 
-def test_pause_that_ends_before_it_is_written(postgres_engine: sa.Engine):
+def test_pause_that_ends_before_it_is_written(large: sa.Engine):
     """It is written first, and ends where it was to end."""
-    engine = postgres_engine
-    copy_to_thousands(engine)
+    engine = large
     until = next_hour(engine)
     call(engine, pause_target, "app", PauseModel(until=until))
     leader = Leader(engine)
@@ -462,18 +454,17 @@ def test_pause_that_ends_before_it_is_written(postgres_engine: sa.Engine):
     do_all(partial(end_due_pauses, engine, leader, now=until + MINUTE))
 
     assert {} == scopes(engine)
-    row = fetch_action(engine, "many-999")
+    row = fetch_action(engine, "many00049")
     assert (until, until) == (row.effective_from, row.updated_at)
     assert not read_by(engine, has_ended_pause, now=until + MINUTE)
 
 
 @pytest.mark.parametrize("level", ["action", "app", "installation"])
-def test_thousands_of_pauses_end_in_parts(postgres_engine: sa.Engine, level: str):
+def test_many_pauses_end_in_parts(large: sa.Engine, level: str):
     """Each in few statements; the app goes on with the last of its actions."""
-    engine = postgres_engine
-    copy_to_thousands(engine)
+    engine = large
     until = next_hour(engine)
-    paused = 2501
+    paused = 51
     if level == "action":
         execute(
             engine,
@@ -493,8 +484,8 @@ def test_thousands_of_pauses_end_in_parts(postgres_engine: sa.Engine, level: str
             ended.append(call(engine, end_pauses, now=until + MINUTE))
         costs.append(counts.statements)
 
-    assert [1000, 1000, paused - 2000, 0] == ended
+    assert [20, 20, paused - 40, 0] == ended
     assert max(costs) <= 10
     assert {} == scopes(engine)
-    assert until == fetch_action(engine, "many-2500").effective_from
+    assert until == fetch_action(engine, "many00049").effective_from
     assert (None, {}, 0) == read_by(engine, fetch_pauses)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import pytest
 import sqlalchemy as sa
 
@@ -12,7 +10,7 @@ from actions.posting.post import Posting
 from models.database.tables import scheduled_actions
 from models.door.documents import read_action_object
 from models.errors import ConflictError
-from tests.database import fetch_rows, write_by
+from tests.database import fetch_rows, race, write_by
 from tests.scheduling import add_app, make_document, post
 
 
@@ -44,18 +42,8 @@ def apply_names(
 def test_two_at_once_are_one_after_the_other(engine: sa.Engine) -> None:
     """Whoever comes second finds what the first has left; nobody meets a conflict."""
     post(engine, name="old")
-    barrier = threading.Barrier(4)
-    found: list[AppliedFolder] = []
 
-    def run() -> None:
-        barrier.wait()
-        found.append(apply_names(engine, "a", "b", "c"))
-
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    found = race(4, lambda _number: apply_names(engine, "a", "b", "c"))
 
     assert [0, 0, 0, 3] == sorted(
         each.judge().counts[FileChange.CREATED] for each in found

@@ -16,7 +16,7 @@ from models.database.engine import read_clock, writing
 from models.database.tables import scheduled_action_revisions
 from models.errors import ConflictError, NotFoundError
 from models.occurrence import make_operation_id
-from tests.database import fetch_rows, is_waiting_for_lock, write_by
+from tests.database import fetch_rows, is_waiting_for_lock, race, write_by
 from tests.scheduling import (
     MINUTE,
     REFRESH,
@@ -186,24 +186,14 @@ def test_uid_is_never_used_again(engine: sa.Engine):
 
 
 def test_one_of_many_posts_of_a_name_wins(postgres_engine: sa.Engine):
-    outcomes: list[str] = []
-    barrier = threading.Barrier(6)
-
-    def run() -> None:
-        barrier.wait()
+    def run(_number: int) -> str:
         try:
             post(postgres_engine)
-            outcomes.append("posted")
         except ConflictError:
-            outcomes.append("conflict")
+            return "conflict"
+        return "posted"
 
-    threads = [threading.Thread(target=run) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    assert ["conflict"] * 5 + ["posted"] == sorted(outcomes)
+    assert ["conflict"] * 5 + ["posted"] == sorted(race(6, run))
 
 
 def test_unknown_app_is_not_found(engine: sa.Engine):
@@ -221,17 +211,6 @@ def test_due_date_within_the_window_runs(engine: sa.Engine, jitter: str | None):
 
     assert [(make_operation_id(uid, date), "queued")] == [
         (row.id, row.state) for row in fetch_all(engine)
-    ]
-
-
-def test_due_date_is_missed_if_the_tick_comes_late(engine: sa.Engine):
-    date = (get_now(engine) - 4 * MINUTE).replace(microsecond=0)
-    post(engine, when=due_date(date))
-
-    tick(make_dispatcher(engine), get_now(engine) + 2 * MINUTE)
-
-    assert [("missed", date)] == [
-        (row.state, row.occurrence) for row in fetch_all(engine)
     ]
 
 

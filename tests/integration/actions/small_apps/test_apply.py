@@ -29,7 +29,7 @@ from models.database.tables import (
 from models.door.app_documents import read_small_app
 from models.door.documents import read_action
 from models.errors import ConflictError, InvalidDocumentError
-from tests.database import execute, fetch_rows, write_by
+from tests.database import execute, fetch_rows, note_statements, write_by
 
 ADA = {"id": "ada", "email": "ada@example.com", "name": "Ada", "groups": ["manager"]}
 BOB = {"id": "bob@example.com"}
@@ -285,12 +285,7 @@ def test_unlisted_calendar_becomes_empty(engine: sa.Engine):
 
 
 def test_many_users_are_few_statements(engine: sa.Engine):
-    statements = []
-    sa.event.listen(
-        engine,
-        "before_cursor_execute",
-        lambda *arguments: statements.append(arguments[2]),
-    )
+    statements = note_statements(engine)
     many = [{"id": f"u{number}", "groups": ["all"]} for number in range(3_000)]
 
     applied = _apply(engine, users=many)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from models.database.tables import small_apps
 from models.errors import NotFoundError
-from tests.database import fetch_rows
+from tests.database import fetch_rows, note_statements
 from tests.integration.actions.small_apps.shop import WHOLE, apply, export
 
 
@@ -39,11 +38,7 @@ def test_export_makes_the_same_app_elsewhere(engine: sa.Engine):
 def test_documents_that_are_live_are_not_read(engine: sa.Engine):
     """They may be as large as what is staged, and nobody is shown them here."""
     apply(engine, WHOLE)
-    asked: list[str] = []
-
-    @sa.event.listens_for(engine, "before_cursor_execute")
-    def note(*given: Any) -> None:
-        asked.append(given[2])
+    asked = note_statements(engine)
 
     export(engine)
 

@@ -180,21 +180,15 @@ def test_jitter_that_is_yet_to_come_is_left_to_the_tick(engine: sa.Engine):
     assert Recorded.UNDECIDED == found.recorded
 
 
-def test_end_may_not_lie_ahead(engine: sa.Engine):
+def test_period_that_is_none_is_refused(engine: sa.Engine):
     """What is yet to come runs by itself; without an end it is now."""
     uid = post_daily(engine)
 
     with pytest.raises(UsageError, match="later than now"):
         plan(engine, uid, until=get_now(engine) + HOUR)
-    assert plan(engine, uid, until=None).until <= get_now(engine)
-
-
-def test_period_is_not_empty(engine: sa.Engine):
-    """Bounds the wrong way round are a mistake."""
-    uid = post_daily(engine)
-
     with pytest.raises(UsageError, match="not before"):
         plan(engine, uid, since=UNTIL, until=MONDAY)
+    assert plan(engine, uid, until=None).until <= get_now(engine)
 
 
 def test_too_many_are_refused_with_a_way_out(
@@ -209,19 +203,14 @@ def test_too_many_are_refused_with_a_way_out(
     assert 5 == len(plan(engine, uid, until=SEVENS[5]).occurrences)
 
 
-def test_events_have_no_past_occurrences(engine: sa.Engine):
-    """A run without its user would be for all recipients."""
-    uid = post(engine, when={"on": "app.x"}).uid
-
+def test_what_has_no_past_occurrences_is_refused(engine: sa.Engine):
+    """A run of an event without its user would be for all recipients."""
+    uid = post(engine, name="on", when={"on": "app.x"}).uid
     with pytest.raises(UsageError, match="driven by an event"):
         plan(engine, uid)
 
-
-def test_rule_that_cannot_be_read_is_refused(engine: sa.Engine):
-    """With the reason."""
     uid = post_daily(engine)
     edit_action(engine, uid, timing='{"when": 1}')
-
     with pytest.raises(ConflictError, match="cannot be read"):
         plan(engine, uid)
 

@@ -138,26 +138,21 @@ def test_cancel_twice_or_too_late_is_refused(engine: sa.Engine):
             cancel_backfill(connection, backfill)
 
 
-def test_another_tenants_backfill_is_unknown(engine: sa.Engine):
-    """In the words in which one is that never was."""
-    backfill = start(engine, post_daily(engine))
-
-    with pytest.raises(NotFoundError, match=f"no backfill {backfill}"):
-        write_by(engine, cancel_backfill, backfill, app="other")
-    assert get_backfill(engine, backfill).canceled_at is None
-
-
 def test_unknown_backfill_locks_no_lease(engine: sa.Engine):
-    """Whoever tries random ids, or those of another tenant, locks no lease."""
+    """
+    Whoever tries random ids, or those of another tenant, locks no lease, and is
+    answered in the same words.
+    """
     backfill = start(engine, post_daily(engine))
     asked = note_statements(engine)
 
     for unknown, app in ((uuid4(), None), (backfill, "other")):
-        with writing(engine) as connection, pytest.raises(NotFoundError):
-            cancel_backfill(connection, unknown, app=app)
+        with pytest.raises(NotFoundError, match=f"no backfill {unknown}"):
+            write_by(engine, cancel_backfill, unknown, app=app)
 
     assert any("FROM backfills" in text for text in asked)
     assert not any("FROM leases" in text for text in asked)
+    assert get_backfill(engine, backfill).canceled_at is None
 
 
 def test_start_and_cancel_are_on_record(engine: sa.Engine):

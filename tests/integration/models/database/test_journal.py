@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from threading import Barrier
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +17,7 @@ from models.database.engine import Author, reading, writing
 from models.database.journal import GENESIS, compute_hash, note_change
 from models.database.tables import change_head, changes
 from models.errors import UnreachableError
-from tests.database import execute, fetch_rows, write_by
+from tests.database import execute, fetch_rows, race, write_by
 
 ADA = Author("ada@host", "abc", "request-1")
 
@@ -173,17 +171,14 @@ def test_change_that_cannot_be_noted_is_not_made(engine: sa.Engine):
 def test_writers_at_once_make_one_chain(postgres_engine: sa.Engine):
     """Each waits for the head, and goes on from what the one before wrote."""
     writers, rounds = 5, 8
-    barrier = Barrier(writers)
 
     def write(writer: int) -> None:
-        barrier.wait(timeout=30)
         for number in range(rounds):
             with writing(postgres_engine) as connection:
                 note(connection, f"{writer}.{number}")
                 note(connection, f"{writer}.{number}+")
 
-    with ThreadPoolExecutor(writers) as threads:
-        list(threads.map(write, range(writers)))
+    race(writers, write)
     rows = check_chain(postgres_engine)
 
     assert 2 * writers * rounds == len(rows)

@@ -134,6 +134,37 @@ def test_many_causes_are_told_together_in_the_end():
     assert notices[-1].cause.startswith("various causes")
 
 
+def test_pause_doubles_up_to_a_day_but_for_who_joins():
+    """
+    A cause that lasts for days is told of once a day in the end; another action that
+    fails of it is told of after five minutes.
+    """
+    [notice] = gather(make_trouble())
+    told_after = []
+    for hour in range(80):
+        now = NOW + 60 * hour * MINUTE
+        notice.add(make_trouble())
+        if notice.is_due(now):
+            notice.tell(SALES, NoticeKind.FAILED, now=now)
+            told_after.append(hour)
+    notice.add(make_trouble(action_uid="other"))
+
+    assert [0, 1, 3, 7, 15, 31, 55, 79] == told_after
+    assert not notice.is_due(now + 4 * MINUTE)
+    assert notice.is_due(now + 5 * MINUTE)
+
+
+def test_nothing_is_over_before_it_is_calm():
+    """An action that fails and works in turns sends no mail a minute."""
+    [notice] = gather(make_trouble())
+    over = [
+        notice.is_over(succeeded=["weekly"], idle=[], now=NOW + minutes * MINUTE)
+        for minutes in (4, 5)
+    ]
+
+    assert [False, True] == over
+
+
 def test_id_of_a_notice_follows_from_what_it_tells():
     """Whoever tells the same has the same id, and the database refuses the second."""
     [one], [other] = gather(make_trouble()), gather(make_trouble())
