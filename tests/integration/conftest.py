@@ -8,8 +8,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from operations.ports import Ports
+from tests.scheduling import add_app
 from tests.unit.operations.fakes import World
 
 _HERE = Path(__file__).parent
@@ -45,7 +47,8 @@ _SAME_ON_BOTH = [
         *("api", "cli", "overview", "serving", "web"),
         *("actions/load", "actions/pausing", "actions/posting", "actions/small_apps"),
         *("actions/test_zone_changes.py", "dispatch/backfills", "dispatch/bulk"),
-        *("dispatch/test_noticer.py", "dispatch/test_watching.py"),
+        *("dispatch/test_noticer.py", "dispatch/test_task_outbox.py"),
+        "dispatch/test_watching.py",
     )
 ]
 #: What has a statement of its own for each database.
@@ -87,6 +90,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.integration)
+
+
+@pytest.fixture
+def small_app(any_engine: sa.Engine) -> None:
+    """Add the small app "app", whose users are ann, bob and eve."""
+    add_app(any_engine, ids=["ann", "bob", "eve"])
+
+
+@pytest.fixture
+def other_app(any_engine: sa.Engine) -> None:
+    """Add the small app "other", which has no users."""
+    add_app(any_engine, "other")
 
 
 @pytest.fixture

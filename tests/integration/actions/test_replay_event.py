@@ -20,9 +20,7 @@ from tests.scheduling import add_app, fetch_all, get_now, make_dispatcher, post,
 LONG_AGO = timedelta(days=2)
 
 
-@pytest.fixture(autouse=True)
-def _app(engine: sa.Engine) -> None:
-    add_app(engine, ids=["ann"])
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def _send(engine: sa.Engine, name: str = "app.x") -> UUID:

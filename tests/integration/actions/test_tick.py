@@ -38,9 +38,7 @@ from tests.scheduling import (
 MINUTELY = {"cron_rule": "* * * * *"}
 
 
-@pytest.fixture(autouse=True)
-def _app(engine: sa.Engine) -> None:
-    add_app(engine, ids=["ann", "bob", "eve"])
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def test_three_minutes_of_outage_run_three_times(engine: sa.Engine):

@@ -18,7 +18,6 @@ from models.occurrence import make_operation_id
 from tests.database import execute, fetch_rows, is_waiting_for_lock, write_by
 from tests.scheduling import (
     MINUTE,
-    add_app,
     edit_action,
     fetch_action,
     fetch_all,
@@ -35,9 +34,7 @@ SEEN = "instance.user.last_seen"
 DAY = timedelta(days=1)
 
 
-@pytest.fixture(autouse=True)
-def _app(any_engine: sa.Engine) -> None:
-    add_app(any_engine, ids=["ann", "bob", "eve"])
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def send(

@@ -41,10 +41,7 @@ from tests.scheduling import (
     post_at,
 )
 
-
-@pytest.fixture(autouse=True)
-def _app(any_engine: sa.Engine) -> None:
-    add_app(any_engine, ids=["ann", "bob"])
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 # -- what is sent --------------------------------------------------------------

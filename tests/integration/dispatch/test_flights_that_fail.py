@@ -39,7 +39,6 @@ from tests.scheduling import (
     Clock,
     FakeSender,
     Hooked,
-    add_app,
     edit_action,
     fetch_action,
     fetch_all,
@@ -47,10 +46,7 @@ from tests.scheduling import (
 )
 from tests.servers import wait_until
 
-
-@pytest.fixture(autouse=True)
-def _app(any_engine: sa.Engine) -> None:
-    add_app(any_engine, ids=["ann", "bob"])
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 # -- what fails in flight ------------------------------------------------------

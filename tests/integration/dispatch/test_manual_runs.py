@@ -19,7 +19,6 @@ from tests.database import race, write_by
 from tests.scheduling import (
     REFRESH,
     FakeSender,
-    add_app,
     at,
     edit,
     fetch_action,
@@ -35,9 +34,7 @@ from tests.scheduling import (
 MINUTELY = {"cron_rule": "* * * * *"}
 
 
-@pytest.fixture(autouse=True)
-def _app(any_engine: sa.Engine) -> None:
-    add_app(any_engine, ids=["ann", "bob"])
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def test_run_is_recorded_and_sent_and_moves_no_schedule(engine: sa.Engine):

@@ -30,9 +30,7 @@ MINUTELY = {"cron_rule": "* * * * *"}
 ALL = Page(200)
 
 
-@pytest.fixture(autouse=True)
-def _app(engine: sa.Engine) -> None:
-    add_app(engine)
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def ask(

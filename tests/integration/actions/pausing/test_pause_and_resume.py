@@ -18,7 +18,6 @@ from tests.database import fetch_rows, write_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
-    add_app,
     at,
     count_revisions,
     edit_action,
@@ -34,9 +33,7 @@ from tests.scheduling import (
 MINUTELY = {"cron_rule": "* * * * *"}
 
 
-@pytest.fixture(autouse=True)
-def _app(any_engine: sa.Engine) -> None:
-    add_app(any_engine, ids=["ann"])
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def pause(engine: sa.Engine, uid: str, *, paused: bool = True) -> bool:

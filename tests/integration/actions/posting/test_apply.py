@@ -11,12 +11,9 @@ from models.database.tables import scheduled_actions
 from models.door.documents import read_action_object
 from models.errors import ConflictError
 from tests.database import fetch_rows, race, write_by
-from tests.scheduling import add_app, make_document, post
+from tests.scheduling import make_document, post
 
-
-@pytest.fixture(autouse=True)
-def _app(engine: sa.Engine) -> None:
-    add_app(engine)
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def make_documents(*names: str) -> list[Document]:

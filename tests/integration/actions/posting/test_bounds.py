@@ -28,16 +28,13 @@ from overview.doctor.checks.apps import look_at_bounds
 from overview.doctor.finding import View
 from settings import Settings
 from tests.database import is_waiting_for_lock, write_by
-from tests.scheduling import TASK, add_app, fetch_action, find_far_hour, post
+from tests.scheduling import TASK, fetch_action, find_far_hour, post
 from tests.servers import wait_until
 
 HOURLY = {"cron_rule": "0 * * * *"}
 
 
-@pytest.fixture(autouse=True)
-def _apps(any_engine: sa.Engine) -> None:
-    add_app(any_engine)
-    add_app(any_engine, "other")
+pytestmark = pytest.mark.usefixtures("small_app", "other_app")
 
 
 def make(name: str, when: object = HOURLY, **changes: Any) -> Any:

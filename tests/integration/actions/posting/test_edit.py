@@ -27,16 +27,13 @@ from models.database.engine import Author, reading, writing
 from models.database.tables import changes, scheduled_action_revisions
 from models.errors import ConflictError, InvalidDocumentError, NotFoundError, StaleError
 from tests.database import execute, fetch_rows, is_waiting_for_lock, read_by, write_by
-from tests.scheduling import add_app, fetch_action, make_document, post
+from tests.scheduling import fetch_action, make_document, post
 from tests.servers import wait_until
 
 TERMS = Terms(by="ann", note="because")
 
 
-@pytest.fixture(autouse=True)
-def _app(any_engine: sa.Engine) -> None:
-    add_app(any_engine)
-    add_app(any_engine, "other")
+pytestmark = pytest.mark.usefixtures("small_app", "other_app")
 
 
 def replace(

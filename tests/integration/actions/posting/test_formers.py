@@ -20,15 +20,12 @@ from overview.doctor.checks.work import look_at_followers
 from overview.doctor.finding import View
 from settings import Settings
 from tests.database import fetch_rows, write_by
-from tests.scheduling import add_app, fetch_action, get_now, post
+from tests.scheduling import fetch_action, get_now, post
 
 HOOK = {"call_webhook": {"url": "https://example.com/hook"}}
 
 
-@pytest.fixture(autouse=True)
-def _apps(engine: sa.Engine) -> None:
-    add_app(engine)
-    add_app(engine, "other")
+pytestmark = pytest.mark.usefixtures("small_app", "other_app")
 
 
 def add(engine: sa.Engine, name: str, after: str | None = None, **changes: Any) -> str:

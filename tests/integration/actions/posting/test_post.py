@@ -37,9 +37,7 @@ MINUTELY = {"cron_rule": "* * * * *"}
 DAY = timedelta(days=1)
 
 
-@pytest.fixture(autouse=True)
-def _app(any_engine: sa.Engine) -> None:
-    add_app(any_engine, ids=["ann"])
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def delete(engine: sa.Engine, uid: str) -> None:

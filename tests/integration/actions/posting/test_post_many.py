@@ -15,12 +15,9 @@ from models.door.documents import read_action_object
 from models.errors import ConflictError, InvalidDocumentError
 from tests.database import fetch_rows, write_by
 from tests.integration.test_budget import counting
-from tests.scheduling import add_app, fetch_action, get_now, make_document, post
+from tests.scheduling import fetch_action, get_now, make_document, post
 
-
-@pytest.fixture(autouse=True)
-def _app(engine: sa.Engine) -> None:
-    add_app(engine)
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def post_many(

@@ -25,7 +25,6 @@ from tests.integration.dispatch.backfills.backfilling import (
 )
 from tests.scheduling import (
     MONDAY,
-    add_app,
     edit_action,
     get_now,
     make_operation,
@@ -36,9 +35,7 @@ from tests.scheduling import (
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(autouse=True)
-def _app(engine: sa.Engine) -> None:
-    add_app(engine)
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def add_missed(engine: sa.Engine, uid: str) -> None:

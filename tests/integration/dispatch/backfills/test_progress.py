@@ -39,7 +39,6 @@ from tests.scheduling import (
     REFRESH,
     Clock,
     FakeSender,
-    add_app,
     backdate,
     edit,
     edit_action,
@@ -60,9 +59,7 @@ HOUR = timedelta(hours=1)
 HOOK = {"call_webhook": {"url": "https://example.com/hook"}}
 
 
-@pytest.fixture(autouse=True)
-def _app(any_engine: sa.Engine) -> None:
-    add_app(any_engine)
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def end_all(engine: sa.Engine, state: str = "succeeded") -> None:

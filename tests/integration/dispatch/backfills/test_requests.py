@@ -28,12 +28,9 @@ from tests.integration.dispatch.backfills.backfilling import (
     record_state,
     start,
 )
-from tests.scheduling import MONDAY, add_app, edit, fetch_all
+from tests.scheduling import MONDAY, edit, fetch_all
 
-
-@pytest.fixture(autouse=True)
-def _app(engine: sa.Engine) -> None:
-    add_app(engine)
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def test_it_holds_what_was_listed(engine: sa.Engine):
