@@ -173,6 +173,18 @@ def test_rule_that_ends_is_never_due_again():
     assert [at("07:00")] == ran(decision.operations)
 
 
+def test_nothing_before_it_takes_effect():
+    """With jitter too, the instant of the rule counts, not that of the dispatch."""
+    action = make_action(
+        {"cron_rule": "*/30 * * * *"}, next_due_at=at("07:02"), jitter="PT20M"
+    )
+    ticks = Ticks(action)
+
+    operations = ticks.run([at("07:00") + n * MINUTE for n in range(61)])
+
+    assert [at("07:30")] == ran(operations)
+
+
 def test_jitter_delays_the_dispatch_and_not_the_identity():
     """Each occurrence runs once, under its own id, at its own minute later."""
     action = make_action(

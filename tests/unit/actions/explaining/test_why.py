@@ -85,75 +85,92 @@ def test_an_instant_between_is_not_due_and_names_its_neighbours() -> None:
     assert expected == (answer.verdict, answer.previous, answer.following)
 
 
-@pytest.mark.parametrize(
-    ("saved_at", "at"),
-    [
-        (CREATED, MONDAY - timedelta(days=7)),
-        # saved at 07:00:30, the occurrence of that minute does not run
-        (MONDAY + timedelta(seconds=30), MONDAY + timedelta(seconds=40)),
-    ],
-    ids=["a week before", "within the minute"],
-)
-def test_before_the_action_was_saved_is_not_effective(
-    saved_at: datetime, at: datetime
-) -> None:
-    """What was due before the post is explained by the post."""
-    first = replace(FIRST, recorded_at=saved_at, effective_from=saved_at)
-
-    answer = ask(make_history(revisions=(first,)), at)
-
-    assert Verdict.NOT_EFFECTIVE == answer.verdict
+DAY, WEEK = timedelta(days=1), timedelta(days=7)
+A_DAY_LATER, SOON = CREATED + DAY, MONDAY + timedelta(seconds=1)
+BROKEN = replace(FIRST, timing=MONDAYS.replace("0 7", "61 7"))
 
 
-def test_the_future_will_run() -> None:
-    """An occurrence to come is promised, unless the action changes."""
-    answer = ask(make_history(), MONDAY + timedelta(days=14))
-
-    assert Verdict.WILL_RUN == answer.verdict
+def saved(at: datetime) -> Revision:
+    """Return the first revision, as if it was saved at this instant."""
+    return replace(FIRST, recorded_at=at, effective_from=at)
 
 
 @pytest.mark.parametrize(
-    ("change", "active", "verdict"),
+    ("revisions", "at", "verdict", "words"),
     [
-        ("paused", True, Verdict.PAUSED),
-        ("deleted", True, Verdict.DELETED),
-        ("quarantined", True, Verdict.QUARANTINED),
-        ("replaced", False, Verdict.INACTIVE),
+        pytest.param((FIRST,), MONDAY + 2 * WEEK, "will run", "", id="to come"),
+        pytest.param((FIRST,), MONDAY, "unexplained", "audit", id="not decided"),
+        pytest.param(
+            (FIRST,), MONDAY - WEEK, "not effective yet", "", id="before the post"
+        ),
+        # saved at 07:00:01, the occurrence of that minute does not run
+        pytest.param(
+            (saved(SOON),),
+            MONDAY + MINUTE / 2,
+            "not effective yet",
+            "",
+            id="within the minute of the post",
+        ),
+        *(
+            pytest.param(
+                (FIRST, edit(A_DAY_LATER, change)), MONDAY, change, "", id=change
+            )
+            for change in ("paused", "deleted", "quarantined")
+        ),
+        pytest.param(
+            (FIRST, edit(A_DAY_LATER, active=False)), MONDAY, "inactive", "", id="off"
+        ),
+        pytest.param(
+            (
+                FIRST,
+                edit(A_DAY_LATER, "paused"),
+                edit(A_DAY_LATER + DAY, number=3, effective_from=A_DAY_LATER + DAY),
+            ),
+            MONDAY,
+            "paused",
+            f"{A_DAY_LATER:%F %T}Z",
+            id="edited while paused",
+        ),
+        pytest.param(
+            (FIRST, edit(SOON, effective_from=SOON, undecided_from=MONDAY)),
+            MONDAY,
+            "superseded",
+            "2026-11-09 07:00:01Z (revision 2)",
+            id="edited before it was decided",
+        ),
+        # a decision that was pruned is not superseded by what came a week later
+        pytest.param(
+            (
+                FIRST,
+                edit(
+                    MONDAY + 5 * DAY,
+                    effective_from=MONDAY + 5 * DAY,
+                    undecided_from=MONDAY + WEEK,
+                ),
+            ),
+            MONDAY,
+            "unexplained",
+            "",
+            id="edited long after",
+        ),
+        pytest.param((BROKEN,), MONDAY, "unreadable", "minute 61", id="unreadable"),
+        pytest.param(
+            (BROKEN, edit(MONDAY, "quarantined", timing=BROKEN.timing)),
+            MONDAY,
+            "quarantined",
+            "no such zone",
+            id="unreadable and in quarantine",
+        ),
     ],
 )
-def test_an_action_out_of_the_tick_says_since_when(
-    change: str,
-    active: bool,  # noqa: FBT001 - a column of the table
-    verdict: Verdict,
+def test_what_became_of_the_action_is_the_answer(
+    revisions: tuple[Revision, ...], at: datetime, verdict: str, words: str
 ) -> None:
-    """Paused, deleted, quarantined and inactive actions say so, and the day."""
-    out = edit(CREATED + timedelta(days=1), change, active=active)
-
-    answer = ask(make_history(revisions=(FIRST, out)))
+    """Where no operation is recorded, its revisions say why."""
+    answer = ask(make_history(revisions=revisions), at)
 
     assert verdict == answer.verdict
-
-
-def test_an_edit_does_not_resume() -> None:
-    """Edited while paused, an action says that it is paused, and since when."""
-    paused_at, edited_at = CREATED + timedelta(days=1), CREATED + timedelta(days=2)
-    edited = edit(edited_at, number=3, effective_from=edited_at)
-
-    answer = ask(make_history(revisions=(FIRST, edit(paused_at, "paused"), edited)))
-
-    assert Verdict.PAUSED == answer.verdict
-    assert f"{paused_at:%F %T}Z" in answer.text
-
-
-def test_an_edit_just_after_supersedes() -> None:
-    """What was due but not decided when an edit took over is superseded by it."""
-    edited_at = MONDAY + timedelta(seconds=1)
-    edited = edit(edited_at, effective_from=edited_at, undecided_from=MONDAY)
-
-    answer = ask(make_history(revisions=(FIRST, edited)))
-
-    assert Verdict.SUPERSEDED == answer.verdict
-    assert "2026-11-09 07:00:01Z (revision 2)" in answer.text
+    assert words in answer.text
 
 
 @pytest.mark.parametrize("change", ["paused", "deleted", "quarantined"])
@@ -168,31 +185,18 @@ def test_what_took_the_action_out_just_after_is_named(change: str) -> None:
     assert answer.text.endswith("before this occurrence was decided")
 
 
-def test_an_edit_does_not_explain_what_was_decided_before_it() -> None:
-    """A decision that was pruned is not superseded by whatever came a week later."""
-    edited_at = MONDAY + timedelta(days=5)
-    edited = edit(
-        edited_at, effective_from=edited_at, undecided_from=MONDAY + timedelta(days=7)
-    )
+def test_ticks_explain_what_no_revision_does() -> None:
+    """
+    With no tick since, nobody has looked; what was decided before its time ran early;
+    and what a tick has passed over will not run, even if its record has been pruned.
+    """
+    unseen = ask(replace(make_history(), last_tick_at=MONDAY - MINUTE))
+    early = ask(make_history(make_operation(recorded_at=MONDAY - DAY)))
+    told = replace(make_history(), next_due_at=MONDAY + 100 * WEEK)
 
-    answer = ask(make_history(revisions=(FIRST, edited)))
-
-    assert Verdict.UNEXPLAINED == answer.verdict
-
-
-def test_due_since_the_last_tick_is_not_decided_yet() -> None:
-    """With no tick since, the answer is that nobody has looked."""
-    history = replace(make_history(), last_tick_at=MONDAY - MINUTE)
-
-    assert Verdict.UNDECIDED == ask(history).verdict
-
-
-def test_a_due_instant_without_a_decision_is_said_to_be_unexplained() -> None:
-    """The one answer that must not happen says so, and where to look."""
-    answer = ask(make_history())
-
-    assert Verdict.UNEXPLAINED == answer.verdict
-    assert "audit" in answer.text
+    assert [Verdict.UNDECIDED, Verdict.RAN] == [unseen.verdict, early.verdict]
+    assert "decided at 2026-11-08 07:00:00Z by a tick for a later" in early.text
+    assert Verdict.MISSED == ask(told, MONDAY + 2 * WEEK).verdict
 
 
 def test_each_user_of_an_event_has_an_answer() -> None:
@@ -220,23 +224,6 @@ def test_what_was_decided_before_its_time_is_no_outage() -> None:
     assert (Verdict.MISSED, UUID(int=1)) == (answer.verdict, answer.operation_id)
     assert "by a tick for a later instant (minutehand tick --at)" in answer.text
     assert "no scheduler led" not in answer.text
-
-
-def test_a_run_before_its_time_says_so() -> None:
-    """It ran early because a tick was told that it was time."""
-    early = make_operation(recorded_at=MONDAY - timedelta(days=1))
-
-    answer = ask(make_history(early))
-
-    assert Verdict.RAN == answer.verdict
-    assert "decided at 2026-11-08 07:00:00Z by a tick for a later" in answer.text
-
-
-def test_what_a_tick_has_passed_over_will_not_run() -> None:
-    """Even if the record of it has been pruned, no run is promised."""
-    told = replace(make_history(), next_due_at=MONDAY + timedelta(days=700))
-
-    assert Verdict.MISSED == ask(told, MONDAY + timedelta(days=14)).verdict
 
 
 @pytest.mark.parametrize(
@@ -284,27 +271,6 @@ def test_deletion_to_come_is_told() -> None:
         answer.following,
     )
     assert answer.text.endswith("the action was deleted at 2026-11-12 07:00:00Z")
-
-
-def test_rule_that_cannot_be_read_is_said_to_be() -> None:
-    """In the words of the door."""
-    broken = replace(FIRST, timing=MONDAYS.replace("0 7", "61 7"))
-
-    answer = ask(make_history(revisions=(broken,)))
-
-    assert Verdict.UNREADABLE == answer.verdict
-    assert "minute 61" in answer.text
-
-
-def test_quarantine_says_more_than_that_a_rule_cannot_be_read() -> None:
-    """Since when it is out, and why it was at that time."""
-    broken = replace(FIRST, timing=MONDAYS.replace("0 7", "61 7"))
-    out = edit(MONDAY, "quarantined", timing=broken.timing)
-
-    answer = ask(make_history(revisions=(broken, out)))
-
-    assert Verdict.QUARANTINED == answer.verdict
-    assert "no such zone" in answer.text
 
 
 MOVED = (
