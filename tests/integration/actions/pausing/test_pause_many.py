@@ -478,14 +478,17 @@ def test_many_pauses_end_in_parts(large: sa.Engine, level: str):
         paused = call(engine, pause_target, None, PauseModel(until=until)).actions
     spread(engine)
 
-    ended, costs = [], []
+    ended, costs, above = [], [], []
     for _ in range(4):
         with counting(engine) as counts:
             ended.append(call(engine, end_pauses, now=until + MINUTE))
         costs.append(counts.statements)
+        whole, apps, _actions = read_by(engine, fetch_pauses)
+        above.append(bool(whole or apps))
 
     assert [20, 20, paused - 40, 0] == ended
     assert max(costs) <= 10
+    assert [*[level != "action"] * 2, False, False] == above
     assert {} == scopes(engine)
     assert until == fetch_action(engine, "many00049").effective_from
     assert (None, {}, 0) == read_by(engine, fetch_pauses)
