@@ -196,7 +196,7 @@ class BulkRunner:
     def _run_page(self, row: sa.Row[Any], page: Part[Any]) -> Changed:
         changed = Changed()
         key, author = f"bulk {row.id}", _get_author(row)
-        asked = RunModel(note=(row.arguments or {}).get("note"))
+        asked = RunModel.model_construct(note=(row.arguments or {}).get("note"))
         for action in page.entries:
             if action.event is not None:
                 changed.refused[_OF_EVENTS] += 1
