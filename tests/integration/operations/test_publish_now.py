@@ -83,13 +83,6 @@ def test_what_is_staged_becomes_live(engine: sa.Engine, tmp_path: Path):
     assert "first" == fetch_live(engine, "design")
 
 
-def test_one_domain_may_be_meant(engine: sa.Engine, tmp_path: Path):
-    """The others stay staged, and live where they were."""
-    _publish(engine, tmp_path, "data", names=["b"])
-
-    assert {"a": (1, None, None), "b": (1, 1, None)} == fetch_pointers(engine)
-
-
 def test_rolling_back_is_the_same_move(engine: sa.Engine, tmp_path: Path):
     """What was live before is live again; once more, and it is as it was."""
     _publish(engine, tmp_path, "data", "design")

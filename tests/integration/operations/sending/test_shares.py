@@ -59,14 +59,6 @@ def test_what_exceeds_the_share_lines_up_behind(engine: sa.Engine):
     assert set(ids) == set(lanes)
 
 
-def test_each_app_has_a_share_of_its_own(engine: sa.Engine):
-    """However much others have to do, an app's first operation is in the first lane."""
-    record_of(engine, "crowd", range(5))
-    (alone,) = record_of(engine, "alone", range(5, 6))
-
-    assert 0 == fetch_lanes(engine, 2)[alone]
-
-
 def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
     """Sent or running, it has its place; the next has one when it is final."""
     add_revision(engine)
