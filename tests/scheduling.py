@@ -186,6 +186,15 @@ def edit(engine: sa.Engine, operation_id: UUID, **values: Any) -> None:
     assert done.rowcount == 1
 
 
+def put(engine: sa.Engine, number: int = 0, **values: Any) -> UUID:
+    """Record the operation of that minute, with *values* in its row; return its id."""
+    of = {name: values.pop(name) for name in ("app", "action_uid") if name in values}
+    (made,) = record_all(engine, make_operation(number, **of))
+    if values:
+        edit(engine, made, **values)
+    return made
+
+
 def add_steps(engine: sa.Engine, operation_id: UUID, *steps: dict[str, Any]) -> None:
     """Write the steps of an operation, in their order, behind everybody's back."""
     with writing(engine) as connection:

@@ -82,54 +82,15 @@ class Watch:
 
 @dataclass
 class Looker:
-    """
-    Opens pages; a context for each way to look, and a page for each call.
-
-    Args:
-        browser: Chromium.
-
-        watch: Notices what goes wrong.
-    """
+    """Opens pages; a context for each way to look, and a page for each call."""
 
     browser: Browser
     watch: Watch
     _contexts: dict[tuple[Any, ...], BrowserContext] = field(default_factory=dict)
 
-    def open(
-        self,
-        site: Site,
-        path: str,
-        *,
-        width: int = WIDE,
-        theme: str = "light",
-        script: bool = True,
-        bare: bool = False,
-        role: Role | None = Role.ADMIN,
-        app: str | None = None,
-    ) -> Page:
-        """
-        Return the page at *path*, loaded.
-
-        Args:
-            site: Whose.
-
-            path: With its query.
-
-            width: Of the window.
-
-            theme: light or dark, as the system has it.
-
-            script: Whether scripts run; where none does, axe does not either.
-
-            bare: The page as the server sent it: without our script, but axe runs.
-
-            role: Of whoever is signed in. None: nobody is.
-
-            app: The only one that they see. None: all.
-        """
-        page = self.enter(
-            site, width=width, theme=theme, script=script, bare=bare, role=role, app=app
-        ).new_page()
+    def open(self, site: Site, path: str, **how: Any) -> Page:
+        """Return the page at *path*, loaded, in a window as of `enter`."""
+        page = self.enter(site, **how).new_page()
         page.goto(f"{site.url}{path}")
         return page
 
@@ -151,7 +112,18 @@ class Looker:
         role: Role | None = Role.ADMIN,
         app: str | None = None,
     ) -> BrowserContext:
-        """Return a browser of somebody who is signed in; the same for the same."""
+        """
+        Return a browser of somebody who is signed in; the same for the same.
+
+        Args:
+            script: Whether scripts run; where none does, axe does not either.
+
+            bare: Pages as the server sent them: without our script, but axe runs.
+
+            role: Of whoever is signed in. None: nobody is.
+
+            app: The only one that they see. None: all.
+        """
         key = (site.url, width, theme, script, bare, role, app)
         if key not in self._contexts:
             context = self.browser.new_context(
@@ -200,9 +172,6 @@ def leaving(page: Page) -> Iterator[None]:
 
     A click is over before the page that it leads to has begun: whoever reads at once
     reads the former one, and whoever presses a key before the script runs is not heard.
-
-    Args:
-        page: Loaded, and left once in the block, for whatever address.
     """
     with page.expect_event("load"):
         yield
@@ -214,12 +183,7 @@ def check_axe(
     """
     Demand that axe finds nothing: WCAG 2.2 AA, and what is good practice.
 
-    Args:
-        page: Loaded.
-
-        only: The one rule that is looked at. None: all of them.
-
-        within: Selects the parts that are looked at. None: the whole page.
+    Of all rules or *only* one, on the whole page or *within* a selector.
     """
     # Its timers would never go off, and nobody would ever hear from it.
     assert page.context not in _SCRIPTLESS, "axe is a script itself: open it bare"

@@ -33,20 +33,7 @@ def find_example(parameter: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class Sample:
-    """
-    A request that the document has an example of.
-
-    Args:
-        name: What it is an example of.
-
-        path: With its parameters filled in.
-
-        query: Names and values.
-
-        headers: Those that the route demands, and the type of the body.
-
-        content: The body. None: it has none.
-    """
+    """A request that the document has an example of."""
 
     name: str
     method: str
@@ -58,12 +45,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Route:
-    """
-    A route of the document.
-
-    Args:
-        told: What the document says of it.
-    """
+    """A route of the document, and what is told of it there."""
 
     method: str
     path: str

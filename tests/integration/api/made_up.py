@@ -41,14 +41,9 @@ POSITIONS: tuple[Position, ...] = (
 
 def make_cursor(path: str, filters: Mapping[str, str], position: Position) -> str:
     """
-    Return a cursor that reads as one of a list.
+    Return a cursor that reads as one of the list at *path*, with these *filters*.
 
-    Args:
-        path: Of the list.
-
-        filters: The rest of its query, without the limit.
-
-        position: Where it claims to go on: kind and value of each part.
+    It claims to go on at *position*: kind and value of each part.
     """
     asked = json.dumps([path, sorted(map(list, filters.items()))])
     digest = hashlib.sha256(asked.encode()).hexdigest()[:12]

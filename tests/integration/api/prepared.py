@@ -115,7 +115,7 @@ class _Kept:
     @property
     def is_fresh(self) -> bool:
         """Whether what is said to have happened just now did."""
-        return time.monotonic() - self.made_at < 60
+        return time.monotonic() - self.made_at < 300
 
 
 #: By the keys that its database had before: a copy of one without them has none, too.
@@ -159,12 +159,6 @@ def prepare(
     Make the small app *app* with everything in it.
 
     Args:
-        engine: Of a migrated database.
-
-        home: Of the installation.
-
-        app: Its uid.
-
         mark: A word that nothing else contains.
 
         is_documented: Whether its things have the ids that the OpenAPI document uses as
@@ -301,21 +295,16 @@ _ACTIONS: Mapping[str, dict[str, Any]] = {
         "operations": {"publish": {"data": True}},
         "when": {"cron_rule": "0 5 * * *"},
     },
-    "paused": {
-        "operations": {"run_task": {"name": "reports.make"}},
-        "when": {"cron_rule": "0 5 * * *"},
-    },
     "event": {
         "operations": {"send_email": {"template": "report"}},
         "when": {"after": "app.bought", "delay": "P1D"},
     },
-    "quarantined": {
-        "operations": {"run_task": {"name": "reports.make"}},
-        "when": {"cron_rule": "0 5 * * *"},
-    },
-    "yearly closing": {
-        "operations": {"run_task": {"name": "reports.make"}},
-        "when": {"cron_rule": "0 5 * * *"},
+    **{
+        kind: {
+            "operations": {"run_task": {"name": "reports.make"}},
+            "when": {"cron_rule": "0 5 * * *"},
+        }
+        for kind in ("paused", "quarantined", "yearly closing")
     },
 }
 

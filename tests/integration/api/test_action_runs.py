@@ -1,4 +1,4 @@
-"""Runs, pauses and recipients of an action over HTTP."""
+"""Runs, past and to come, pauses and recipients of an action over HTTP."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
+from api.answers import ROOT
 from api.routes.action_examples import PAUSES
 from models.database.engine import reading
 from models.database.tables import changes, idempotency_keys
@@ -30,9 +31,7 @@ def test_run_is_recorded_and_can_be_read(web: Web):
 
     assert (202, 202) == (first.status_code, again.status_code)
     assert first.json() == again.json()
-    read = web.client.get(
-        first.headers["location"], headers=dict(first.request.headers)
-    ).json()
+    read = web.get(first.headers["location"].removeprefix(ROOT)).json()
     assert {"steps": ["publish"], "note": "mended", "force": True} == read["details"]
     assert {"refresh": "skipped", "publish": "pending"} == {
         step["name"]: step["state"] for step in read["steps"]
@@ -129,3 +128,34 @@ def test_recipients_are_told_why(web: Web):
     assert (1, False) == (found["count"], found["on_event"])
     assert ["/recipients/users/1"] == [each["pointer"] for each in found["unknown"]]
     assert ["ada"] == [each["user"] for each in inside["items"]]
+
+
+def test_why_has_an_answer_for_every_minute(web: Web):
+    """Before the action was posted, and in years."""
+    uid = create(web)
+
+    def ask(at: str) -> str:
+        (answer,) = web.get(f"/actions/{uid}/why?at={at}").json()["items"]
+        verdict: str = answer["verdict"]
+        return verdict
+
+    assert "not effective yet" == ask("2020-01-01T07:00:00Z")
+    assert "will run" == ask("2035-01-01T07:00:00Z")
+    assert "not due" == ask("2035-01-01T07:01:00Z")
+    assert "will run" == ask("2035-01-01T07:00")  # by the clock of the rule
+    assert ["will run"] == [
+        each["verdict"] for each in web.get(f"/actions/{uid}/why").json()["items"]
+    ]
+    bad = web.get(f"/actions/{uid}/why?at=soon")
+    assert (422, "at") == (bad.status_code, bad.json()["errors"][0]["parameter"])
+
+
+def test_occurrences_are_of_a_period(web: Web):
+    """By default those of the next days."""
+    path = f"/actions/{create(web)}/occurrences"
+    period = "from=2036-01-01T00:00:00Z&until=2036-01-03T00:00:00Z"
+
+    coming, asked = (web.get(f"{path}{query}").json() for query in ("", f"?{period}"))
+
+    assert (7, 2) == (len(coming["items"]), len(asked["items"]))
+    assert 400 == web.get(f"{path}?{period.replace('2036', '2026', 1)}").status_code

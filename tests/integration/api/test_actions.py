@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES
 from models.role import Role
+from tests.database import race
 from tests.integration.api.conftest import APP, OTHER, Web
-from tests.scheduling import make_document
+from tests.scheduling import count_revisions, make_document
 
 ORIGINALS = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
 
@@ -26,14 +29,9 @@ def create(web: Web, **document: Any) -> str:
 @pytest.mark.parametrize("path", ORIGINALS, ids=lambda path: path.stem)
 def test_original_actions_are_posted_verbatim(web: Web, path: Path):
     """The very bytes of the files; read back, they are the same action."""
-    answer = web.client.post(
-        f"/api/v1/actions?app={APP}",
-        content=path.read_bytes(),
-        headers={
-            "Authorization": f"Bearer {web.keys[APP, Role.EDITOR]}",
-            "Content-Type": "application/json",
-        },
-    )
+    kind = {"Content-Type": "application/json"}
+    content = path.read_bytes()
+    answer = web.post("/actions", role=Role.EDITOR, headers=kind, content=content)
 
     assert answer.status_code == 201
     assert ('"1"', f"/api/v1/actions/{answer.json()['uid']}") == (
@@ -101,14 +99,8 @@ def test_many_are_posted_or_none(web: Web):
     tried = web.post("/actions/batch?dry_run=true", two)
     none = web.get("/actions").json()["items"]
     posted = web.post("/actions/batch", two)
-    more = web.client.post(
-        "/api/v1/actions/batch",
-        content=lines,
-        headers={
-            "Authorization": f"Bearer {web.keys[APP, Role.EDITOR]}",
-            "Content-Type": "application/x-ndjson",
-        },
-    )
+    kind = {"Content-Type": "application/x-ndjson"}
+    more = web.post("/actions/batch", headers=kind, content=lines)
 
     assert (422, 200, [], 200, 200) == (
         refused.status_code,
@@ -203,6 +195,24 @@ def test_deleted_action_can_still_be_read(web: Web):
         web.post(f"{path}/runs").status_code,
         web.put(f"{path}/pause", {}).status_code,
     ]
+
+
+def test_one_of_many_changes_of_a_version_wins(free_web: Web):
+    """The others are told the version that there is now, and have changed nothing."""
+    posted = free_web.post("/actions", make_document(uid="report"))
+    headers = {"If-Match": posted.headers["etag"]}
+
+    def change(number: int) -> httpx2.Response:
+        document = make_document(uid="report", name=f"by {number}")
+        return free_web.put("/actions/report", document, headers=headers)
+
+    answers = race(20, change)
+
+    assert {200: 1, 412: 19} == Counter(each.status_code for each in answers)
+    tags = {each.headers["etag"] for each in answers}
+    assert {free_web.get("/actions/report").headers["etag"]} == tags
+    assert tags == {e.json()["current"] for e in answers if e.status_code == 412}
+    assert 2 == count_revisions(free_web.engine, "report")
 
 
 def test_the_next_due_come_first_if_asked_for(web: Web):

@@ -482,17 +482,3 @@ def ask_from(address: str, server: Server) -> str:
     ) as client:
         client.sendall(GET)
         return read_answer(client)
-
-
-# --- the end
-
-
-def test_streams_end_with_the_server():
-    """A stream has no end of its own, and would hold up the shutdown."""
-    with run(PATIENT) as server, server.connect() as client:
-        client.sendall(b"GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
-        server.app.entered.wait(PATIENCE_S)
-        server.server.should_exit = True
-        text = read_all(client)
-
-    assert text.endswith("0\r\n\r\n")

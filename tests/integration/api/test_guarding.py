@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from uuid import uuid4
 
 import pytest
 
+from api.openapi import COMMITTED
 from models.role import Role
 from tests.integration.api.conftest import APP, Web
 from tests.integration.api.documented import find_routes
@@ -89,9 +91,9 @@ def test_impossible_path_is_the_mistake_of_its_caller(free_web: Web):
 
 def test_body_has_bounds(web: Web):
     """What is too long, too deep or no JSON is refused; a form is no JSON."""
-    json = {"Content-Type": "application/json"}
-    long = web.post("/actions", headers=json, content=b" " * (1024 * 1024 + 1))
-    deep = web.post("/actions", headers=json, content="[" * 50_000)
+    kind = {"Content-Type": "application/json"}
+    long = web.post("/actions", headers=kind, content=b" " * (1024 * 1024 + 1))
+    deep = web.post("/actions", headers=kind, content="[" * 50_000)
     form = web.post("/actions", data={"name": "a"})
 
     assert (long.status_code, deep.status_code, form.status_code) == (413, 422, 415)
@@ -105,3 +107,23 @@ def test_head_is_answered_as_get_is(web: Web, path: str):
 
     assert (got.status_code, b"") == (head.status_code, head.content)
     assert got.headers["content-length"] == head.headers["content-length"]
+
+
+def test_reference_is_for_everybody_and_runs_nothing(web: Web):
+    """
+    No key; the policy lets a browser load nothing. Its document is the one that is
+    committed, so that a client can be made from either.
+    """
+    page, document = web.client.get("/docs"), web.client.get("/openapi.json")
+
+    assert page.status_code == 200
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert page.headers["content-security-policy"].split("; ") == [
+        "default-src 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    ]
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert "<code>PUT /api/v1/actions/{uid}</code></dt><dd>" in page.text
+    assert document.json() == json.loads(COMMITTED.read_text())

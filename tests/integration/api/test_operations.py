@@ -22,15 +22,7 @@ from overview.operations import fetch_shown_operation
 from serving.services import Services
 from tests.database import fetch_rows, read_by
 from tests.integration.api.conftest import APP, OTHER, Web
-from tests.scheduling import (
-    add_log,
-    add_steps,
-    edit,
-    get,
-    make_operation,
-    post,
-    record_all,
-)
+from tests.scheduling import add_log, add_steps, edit, get, make_operation, post, put
 
 STEPS = {"refresh": True, "publish": True, "send_email": {"template": "t"}}
 
@@ -51,11 +43,7 @@ def _actions(web: Web) -> None:
 
 def add(web: Web, number: int = 0, app: str = APP, **values: Any) -> UUID:
     """Record an operation of *app*, and write *values* into it."""
-    new = make_operation(number, action_uid=f"of-{app}", app=app)
-    record_all(web.engine, new)
-    if values:
-        edit(web.engine, new.id, **values)
-    return new.id
+    return put(web.engine, number, action_uid=f"of-{app}", app=app, **values)
 
 
 def add_failed(web: Web) -> UUID:

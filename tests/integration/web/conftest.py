@@ -72,6 +72,13 @@ def enter(browser: TestClient, secret: str, **more: Any) -> httpx2.Response:
     return browser.post("/sign-in", data={"secret": secret, **more}, headers=headers)
 
 
+def read(browser: TestClient, path: str) -> str:
+    """Return the text of a page."""
+    answer = browser.get(path)
+    assert answer.status_code == 200, answer.text[-2000:]
+    return unescape(answer.text)
+
+
 @dataclass(frozen=True)
 class Person:
     """
@@ -120,6 +127,13 @@ def sign_in(
     """Return somebody with *role*, who sees *app* alone; None: all apps."""
     assert 303 == enter(client, new_key(engine, role, app=app)).status_code
     return Person(client, shop)
+
+
+@pytest.fixture
+def ada(browser: TestClient, engine: sa.Engine) -> TestClient:
+    """Give the browser of somebody who may do everything."""
+    assert enter(browser, new_key(engine)).status_code == 303
+    return browser
 
 
 @pytest.fixture

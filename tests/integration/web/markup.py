@@ -51,10 +51,6 @@ class Form:
     A form.
 
     Args:
-        method: get or post.
-
-        action: Where it is sent, a path with its query.
-
         fields: The values that it has from the beginning, by name.
 
         sendings: Of each button that sends it: where to, and what that adds.
@@ -67,14 +63,7 @@ class Form:
 
 
 class Markup(HTMLParser):
-    """
-    A page that was read.
-
-    Args:
-        path: Of the page, with its query; links are relative to it.
-
-        text: HTML.
-    """
+    """A page that was read; links are relative to its path."""
 
     def __init__(self, path: str, text: str) -> None:
         """Read it."""

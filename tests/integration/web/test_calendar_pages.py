@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from html import unescape
-
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from models.errors import UnreachableError
 from models.role import Role
-from tests.integration.web.conftest import enter, new_key
+from tests.integration.web.conftest import enter, new_key, read
 from tests.scheduling import add_app, post
 
 #: Long after all that is posted here takes effect.
@@ -32,18 +30,12 @@ def sign_in(browser: TestClient, engine: sa.Engine, app: str | None = None) -> N
     assert 303 == enter(browser, new_key(engine, Role.VIEWER, app)).status_code
 
 
-def look(browser: TestClient, path: str) -> str:
-    answer = browser.get(path)
-    assert 200 == answer.status_code, answer.text[-2000:]
-    return unescape(answer.text)
-
-
 @pytest.mark.usefixtures("_actions")
 def test_pages_show_what_is_planned(browser: TestClient, engine: sa.Engine):
     """As a number in its hour, by name in the list of the hour, and in a lane."""
     sign_in(browser, engine)
 
-    week, hour, stretch = (look(browser, path) for path in PAGES)
+    week, hour, stretch = (read(browser, path) for path in PAGES)
 
     assert "6 to 12 January. 14 runs are planned." in week
     assert 'aria-label="2: Mon 07:00, 2 planned"' in week
@@ -63,12 +55,12 @@ def test_filters_are_kept_from_page_to_page(browser: TestClient, engine: sa.Engi
     """And the calendar of one app can be subscribed to."""
     sign_in(browser, engine)
 
-    pages = [look(browser, f"{path}&app=shop&queue=quick") for path in PAGES]
+    pages = [read(browser, f"{path}&app=shop&queue=quick") for path in PAGES]
 
     for page in pages:
         assert "books-daily" not in page
     assert 'href="/api/v1/apps/shop/calendar.ics"' in pages[0]
-    assert "calendar.ics" not in look(browser, WEEK)
+    assert "calendar.ics" not in read(browser, WEEK)
     file = browser.get("/api/v1/apps/shop/calendar.ics")
     assert file.text.startswith("BEGIN:VCALENDAR\r\n")
     assert "text/calendar; charset=utf-8" == file.headers["Content-Type"]
@@ -97,7 +89,7 @@ def test_what_cannot_be_shown_is_told(browser: TestClient, engine: sa.Engine):
     """On a page that shows something all the same."""
     sign_in(browser, engine)
 
-    assert [] == [path for path in TOLD if TOLD[path] not in look(browser, path)]
+    assert [] == [path for path in TOLD if TOLD[path] not in read(browser, path)]
 
 
 PARTS = (
@@ -121,7 +113,7 @@ def test_a_part_that_cannot_be_read_is_told(
     for path, part, told in PARTS:
         with monkeypatch.context() as patch:
             patch.setattr(part, fail)
-            page = look(browser, path)
+            page = read(browser, path)
 
         assert told in page, part
         assert "the database is away" in page, part

@@ -160,11 +160,10 @@ def test_large_form_of_a_stranger_is_not_read(browser: TestClient):
     assert "too large to be kept here" in answer.text
 
 
-def test_choice_is_kept_by_the_browser(browser: TestClient, engine: sa.Engine):
+def test_choice_is_kept_by_the_browser(ada: TestClient):
     """The page after it has the same address as before."""
-    enter(browser, new_key(engine))
     answers = {
-        query: browser.get(f"/?a=1&{query}&b=2")
+        query: ada.get(f"/?a=1&{query}&b=2")
         for query in ("theme=dark", "clock=utc", "clock=moon")
     }
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from threading import Barrier
 
 import pytest
 import sqlalchemy as sa
@@ -24,7 +22,7 @@ from serving.access.repeats import (
     begin,
     finish,
 )
-from tests.database import execute
+from tests.database import execute, race
 
 ME = "key abc"
 SECOND = timedelta(seconds=1)
@@ -141,18 +139,6 @@ def test_bad_keys_are_refused(sqlite_engine: sa.Engine, key: str):
     assert isinstance(start(sqlite_engine, "x" * LONGEST_KEY), Fresh)
 
 
-def race(engine: sa.Engine, count: int) -> list[Outcome]:
-    """Begin the same request in *count* threads at once."""
-    barrier = Barrier(count)
-
-    def begin_together(_number: int) -> Outcome:
-        barrier.wait(timeout=30)
-        return start(engine)
-
-    with ThreadPoolExecutor(count) as threads:
-        return list(threads.map(begin_together, range(count)))
-
-
 @pytest.mark.parametrize("crashed", [False, True], ids=["first", "successor"])
 def test_one_of_many_does_the_work(engine: sa.Engine, *, crashed: bool):
     """The database decides, for requests that come in the same instant."""
@@ -160,7 +146,7 @@ def test_one_of_many_does_the_work(engine: sa.Engine, *, crashed: bool):
         start_fresh(engine)
         age(engine, 61 * SECOND)
 
-    outcomes = race(engine, 5)
+    outcomes = race(5, lambda _number: start(engine))
 
     assert 1 == sum(isinstance(each, Fresh) for each in outcomes)
     assert 4 == outcomes.count(StillRunning())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -30,7 +29,7 @@ from serving.access.sign_ins import (
     revoke_invitation,
     sign_out,
 )
-from tests.database import execute, fetch_rows, read_by, write_by
+from tests.database import execute, fetch_rows, race, read_by, write_by
 from tests.scheduling import add_app
 
 ADA = Caller(None, "ada@host", Role.ADMIN, None)
@@ -82,8 +81,7 @@ def test_link_signs_in_once(engine: sa.Engine, app: str | None):
 
 def test_one_of_many_follows_a_link(engine: sa.Engine):
     text = link(engine)
-    with ThreadPoolExecutor(4) as threads:
-        sessions = list(threads.map(lambda _: follow(engine, text), range(4)))
+    sessions = race(4, lambda _number: follow(engine, text))
 
     assert 1 == sum(session is not None for session in sessions)
 

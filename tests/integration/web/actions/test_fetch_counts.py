@@ -12,16 +12,7 @@ from models.operation_state import Queue
 from models.requests import ActionFilterModel, ActionKind, Trouble
 from models.revision import ActionState
 from tests.database import read_by, write_by
-from tests.scheduling import (
-    MONDAY,
-    REFRESH,
-    add_app,
-    edit,
-    edit_action,
-    make_operation,
-    post,
-    record_all,
-)
+from tests.scheduling import MONDAY, REFRESH, add_app, edit_action, post, put
 from web.actions.fetch_counts import ActionCounts, count_actions
 
 HOURLY = {"cron_rule": "0 * * * *"}
@@ -44,8 +35,7 @@ def _actions(engine: sa.Engine) -> None:
     write_by(engine, pause_action, "four")
     edit_action(engine, "five", quarantined_at=MONDAY, quarantine_reason="no zone")
     for uid, state in (("one", "failed"), ("five", "missed")):
-        (made,) = record_all(engine, make_operation(action_uid=uid))
-        edit(engine, made, state=state, finished_at=MONDAY)
+        put(engine, action_uid=uid, state=state, finished_at=MONDAY)
 
 
 def count(engine: sa.Engine, app: str | None = None, **wanted: Any) -> ActionCounts:

@@ -30,10 +30,9 @@ from tests.scheduling import (
     fetch_all,
     get_now,
     make_dispatcher,
-    make_operation,
     post,
     post_at,
-    record_all,
+    put,
     tick,
 )
 from web.calendar.fetch_calendar import Calendar, fetch_calendar
@@ -60,12 +59,12 @@ def add(
     engine: sa.Engine, minutes: Iterable[int], state: _S = _S.SUCCEEDED, **changes: Any
 ) -> list[UUID]:
     """Record operations so many minutes after MONDAY, as if it was done then."""
-    ids = []
-    for number in minutes:
-        operation = make_operation(number, **changes)
-        ids += record_all(engine, operation)
-        edit(engine, operation.id, state=state, recorded_at=MONDAY + number * MINUTE)
-    return ids
+    return [
+        put(
+            engine, number, state=state, recorded_at=MONDAY + number * MINUTE, **changes
+        )
+        for number in minutes
+    ]
 
 
 def get_hour(calendar: Calendar, day: int, hour: int) -> CalendarHour:

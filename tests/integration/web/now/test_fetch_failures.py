@@ -9,7 +9,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from tests.database import read_by
-from tests.scheduling import MINUTE, edit, get_now, make_operation, record_all
+from tests.scheduling import MINUTE, get_now, put
 from web.now.fetch_failures import Failures, fetch_failures
 
 
@@ -24,14 +24,10 @@ def fail(
     **values: Any,
 ) -> UUID:
     """Record an operation that failed with *error* that long ago."""
-    made = make_operation(
-        number, app=app, action_uid=uid, triggered_by=f'Scheduled action "{uid}"'
-    )
-    record_all(engine, made)
     given = {"attempt": 3, "reason": "step failed: call_webhook", **values}
-    finished_at = get_now(engine) - ago
-    edit(engine, made.id, state="failed", error=error, finished_at=finished_at, **given)
-    return made.id
+    given |= {"finished_at": get_now(engine) - ago, "error": error, "state": "failed"}
+    by = f'Scheduled action "{uid}"'
+    return put(engine, number, app=app, action_uid=uid, triggered_by=by, **given)
 
 
 def fetch(engine: sa.Engine, **options: Any) -> Failures:
@@ -69,9 +65,7 @@ def test_only_failures_of_a_day_and_of_the_app_count(engine: sa.Engine):
     fail(engine, 0, "old", ago=timedelta(hours=25))
     fail(engine, 1, "theirs", app="other")
     mine = fail(engine, 2, "mine")
-    missed = make_operation(3)
-    record_all(engine, missed)
-    edit(engine, missed.id, state="missed", finished_at=get_now(engine))
+    put(engine, 3, state="missed", finished_at=get_now(engine))
 
     found = fetch(engine, app="app")
 

@@ -10,16 +10,7 @@ import sqlalchemy as sa
 
 from actions.lease import Leader
 from tests.database import read_by
-from tests.scheduling import (
-    MINUTE,
-    add_app,
-    edit,
-    edit_action,
-    get_now,
-    make_operation,
-    post,
-    record_all,
-)
+from tests.scheduling import MINUTE, add_app, edit_action, get_now, post, put
 from web.now.fetch_minutes import Minutes, fetch_minutes
 
 
@@ -27,11 +18,9 @@ def fetch(engine: sa.Engine, **options: Any) -> Minutes:
     return read_by(engine, fetch_minutes, **options)
 
 
-def put(engine: sa.Engine, number: int, at: datetime, **values: Any) -> None:
+def put_at(engine: sa.Engine, number: int, at: datetime, **values: Any) -> None:
     """Record an operation that was due at an instant, and on time."""
-    made = make_operation(number, app=values.pop("app", "app"))
-    record_all(engine, made)
-    edit(engine, made.id, **{"occurrence": at, "recorded_at": at, **values})
+    put(engine, number, **{"occurrence": at, "recorded_at": at, **values})
 
 
 def find_past(found: Minutes) -> dict[datetime, Mapping[str, int]]:
@@ -43,10 +32,10 @@ def test_operations_count_in_their_minute(engine: sa.Engine):
     """By state; what ran late counts when it was due, a backfill when it ran."""
     add_app(engine)
     this = get_now(engine).replace(second=0, microsecond=0)
-    put(engine, 0, this - 5 * MINUTE, state="succeeded")
-    put(engine, 1, this - 5 * MINUTE, state="failed")
-    put(engine, 2, this - 5 * MINUTE, state="succeeded", recorded_at=this - MINUTE)
-    put(
+    put_at(engine, 0, this - 5 * MINUTE, state="succeeded")
+    put_at(engine, 1, this - 5 * MINUTE, state="failed")
+    put_at(engine, 2, this - 5 * MINUTE, state="succeeded", recorded_at=this - MINUTE)
+    put_at(
         engine,
         3,
         this - timedelta(days=3),
@@ -54,7 +43,7 @@ def test_operations_count_in_their_minute(engine: sa.Engine):
         trigger="backfill",
         recorded_at=this - 2 * MINUTE,
     )
-    put(engine, 4, this - timedelta(hours=3), state="succeeded")
+    put_at(engine, 4, this - timedelta(hours=3), state="succeeded")
 
     found = fetch(engine)
 
@@ -73,7 +62,7 @@ def test_missed_occurrences_count_one_by_one(engine: sa.Engine):
     edit_action(engine, every.uid, next_due_at=None)
     first = now.replace(second=0, microsecond=0) - 30 * MINUTE
     first -= first.minute % 5 * MINUTE
-    put(
+    put_at(
         engine,
         0,
         first,
@@ -112,7 +101,7 @@ def test_too_many_are_counted_from_a_later_minute(engine: sa.Engine):
     add_app(engine)
     this = get_now(engine).replace(second=0, microsecond=0)
     for number in range(3):
-        put(engine, number, this - (9 - number) * MINUTE, state="succeeded")
+        put_at(engine, number, this - (9 - number) * MINUTE, state="succeeded")
 
     found = fetch(engine, most=2)
 

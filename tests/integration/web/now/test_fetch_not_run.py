@@ -11,26 +11,14 @@ import sqlalchemy as sa
 from models.database.tables import leaderships
 from overview.installation.leaders import Unled
 from tests.database import execute, read_by
-from tests.scheduling import (
-    MINUTE,
-    add_app,
-    add_mails,
-    edit,
-    get_now,
-    make_operation,
-    post,
-    record_all,
-)
+from tests.scheduling import MINUTE, add_app, add_mails, get_now, post, put
 from web.now.fetch_not_run import NotRun, NotRunKind, NotRunList, fetch_not_run
 
 
-def put(engine: sa.Engine, number: int, **values: Any) -> UUID:
+def put_now(engine: sa.Engine, number: int, **values: Any) -> UUID:
     """Record an operation of now, with *values*."""
     now = get_now(engine)
-    made = make_operation(number, app=values.pop("app", "app"))
-    record_all(engine, made)
-    edit(engine, made.id, **{"occurrence": now, "recorded_at": now, **values})
-    return made.id
+    return put(engine, number, **{"occurrence": now, "recorded_at": now, **values})
 
 
 def fetch(engine: sa.Engine, **options: Any) -> NotRunList:
@@ -50,7 +38,7 @@ def test_missed_occurrences_are_counted(engine: sa.Engine):
         engine, uid="daily", when={"cron_rule": "0 7 * * *", "timezone": "Europe/Paris"}
     )
     now = get_now(engine)
-    id_ = put(
+    id_ = put_now(
         engine,
         0,
         state="missed",
@@ -92,7 +80,7 @@ def lead_again(engine: sa.Engine) -> tuple[datetime, datetime]:
 def test_outage_is_named(engine: sa.Engine):
     """From the first occurrence that was missed until somebody led again."""
     first, back = lead_again(engine)
-    put(
+    put_now(
         engine,
         0,
         state="missed",
@@ -113,7 +101,7 @@ def test_outage_is_named(engine: sa.Engine):
 def test_skipped_ones_of_an_action_are_one_entry(engine: sa.Engine):
     """With the latest as the example."""
     now = get_now(engine)
-    put(
+    put_now(
         engine,
         0,
         state="skipped",
@@ -121,7 +109,7 @@ def test_skipped_ones_of_an_action_are_one_entry(engine: sa.Engine):
         recorded_at=now - 9 * MINUTE,
         occurrence=now - 9 * MINUTE,
     )
-    latest = put(engine, 1, state="skipped", reason="overlap")
+    latest = put_now(engine, 1, state="skipped", reason="overlap")
 
     (entry,) = fetch(engine).entries
 
@@ -131,7 +119,7 @@ def test_skipped_ones_of_an_action_are_one_entry(engine: sa.Engine):
 
 def test_uncertain_mails_are_told_with_the_others(engine: sa.Engine):
     """One of three is uncertain; one was sent."""
-    id_ = put(engine, 0, state="succeeded")
+    id_ = put_now(engine, 0, state="succeeded")
     mails = {"a": "uncertain", "b": "sent", "c": "failed"}
     add_mails(engine, id_, mails, at=get_now(engine))
 
@@ -147,7 +135,7 @@ def test_late_ones_say_what_held_them_up(engine: sa.Engine):
     now = get_now(engine)
     for number in range(2):
         due = now - (20 - number) * MINUTE
-        put(
+        put_now(
             engine,
             number,
             occurrence=due,
@@ -156,7 +144,7 @@ def test_late_ones_say_what_held_them_up(engine: sa.Engine):
             started_at=due + 4 * MINUTE,
             state="succeeded",
         )
-    put(engine, 2, sent_at=now, started_at=now, state="succeeded")
+    put_now(engine, 2, sent_at=now, started_at=now, state="succeeded")
 
     found = fetch(engine)
 
@@ -170,7 +158,7 @@ def test_jitter_is_not_late(engine: sa.Engine):
     add_app(engine)
     post(engine, uid="daily", jitter="PT10M")
     now = get_now(engine)
-    put(
+    put_now(
         engine,
         0,
         occurrence=now - 10 * MINUTE,
@@ -184,9 +172,9 @@ def test_jitter_is_not_late(engine: sa.Engine):
 
 def test_only_the_app_and_the_day_count(engine: sa.Engine):
     """What others skipped is theirs, and what is long ago is over."""
-    put(engine, 0, app="other", state="skipped", reason="overlap")
+    put_now(engine, 0, app="other", state="skipped", reason="overlap")
     old = get_now(engine) - timedelta(hours=25)
-    put(engine, 1, state="skipped", reason="overlap", recorded_at=old)
+    put_now(engine, 1, state="skipped", reason="overlap", recorded_at=old)
 
     assert 0 == fetch(engine, app="app").counts[NotRunKind.SKIPPED]
     assert 1 == fetch(engine).counts[NotRunKind.SKIPPED]
@@ -196,7 +184,7 @@ def test_one_outage_is_told_once(engine: sa.Engine):
     """Who missed most comes first; what was missed otherwise is apart."""
     first, back = lead_again(engine)
     for number in range(7):
-        put(
+        put_now(
             engine,
             number,
             action_uid=f"action-{number}",
@@ -212,7 +200,7 @@ def test_one_outage_is_told_once(engine: sa.Engine):
             },
         )
     now = get_now(engine)
-    later = put(engine, 7, state="missed", reason="outage", finished_at=now)
+    later = put_now(engine, 7, state="missed", reason="outage", finished_at=now)
 
     found = fetch(engine)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import sqlalchemy as sa
 
@@ -14,20 +12,12 @@ from models.errors import NotFoundError
 from models.operation_state import Queue
 from tests.database import read_by
 from tests.presence import SETTINGS, give_sign, make_worker
-from tests.scheduling import MINUTE, add_app, edit, get_now, make_operation, record_all
+from tests.scheduling import MINUTE, add_app, get_now, put
 from web.now.fetch_pulse import Pulse, fetch_pulse
 
 
 def fetch(engine: sa.Engine, app: str | None = None) -> Pulse:
     return read_by(engine, fetch_pulse, SETTINGS, app=app)
-
-
-def put(engine: sa.Engine, number: int, **values: Any) -> Any:
-    """Record an operation with *values*, and return its id."""
-    made = make_operation(number, app=values.pop("app", "app"))
-    record_all(engine, made)
-    edit(engine, made.id, **values)
-    return made.id
 
 
 def test_queue_without_worker_is_told(engine: sa.Engine):

@@ -8,16 +8,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from tests.database import read_by
-from tests.scheduling import (
-    MINUTE,
-    add_app,
-    add_steps,
-    edit,
-    get_now,
-    make_operation,
-    post,
-    record_all,
-)
+from tests.scheduling import MINUTE, add_app, add_steps, get_now, post, put
 from web.now.fetch_running import (
     NextOccurrence,
     UnderWay,
@@ -32,14 +23,6 @@ def fetch(engine: sa.Engine) -> list[UnderWay]:
 
 def fetch_next(engine: sa.Engine, app: str | None = None) -> list[NextOccurrence]:
     return read_by(engine, fetch_coming, app=app)
-
-
-def put(engine: sa.Engine, number: int, **values: Any) -> Any:
-    """Record an operation with *values*, and return its id."""
-    made = make_operation(number, app=values.pop("app", "app"))
-    record_all(engine, made)
-    edit(engine, made.id, **values)
-    return made.id
 
 
 def test_running_operation_has_step_and_end(engine: sa.Engine):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -13,16 +14,15 @@ from models.errors import UnreachableError
 from models.role import Role
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import OWN, Browser, Person, sign_in
-from tests.scheduling import edit, get_now, make_operation, post, record_all
+from tests.scheduling import get_now, post, put
 
 NOBODY = Prepared("shop", "")
 
 
 def fail(engine: sa.Engine, app: str, number: int, error: str) -> None:
     """Let an operation of *app* have failed just now."""
-    made = make_operation(number, app=app, action_uid=f"{app}-{number}")
-    record_all(engine, made)
-    edit(engine, made.id, state="failed", error=error, finished_at=get_now(engine))
+    ended = {"state": "failed", "error": error, "finished_at": get_now(engine)}
+    put(engine, number, app=app, action_uid=f"{app}-{number}", **ended)
 
 
 def test_verdict_is_the_title(admin: Person, engine: sa.Engine):
@@ -44,15 +44,15 @@ def test_each_id_is_there_once(admin: Person, engine: sa.Engine):
     """The script puts parts in place by their ids, and signs have ids, too."""
     now = get_now(engine)
     for number, state in enumerate(("running", "failed", "missed", "skipped")):
-        made = make_operation(number, app="shop", action_uid="weekly-report")
-        record_all(engine, made)
-        edit(
+        put(
             engine,
-            made.id,
+            number,
+            app="shop",
+            action_uid="weekly-report",
             state=state,
             recorded_at=now,
             finished_at=None if state == "running" else now,
-            claim_token=made.id if state == "running" else None,
+            claim_token=uuid4() if state == "running" else None,
         )
     ids = re.findall(r' id="([^"]+)"', admin.look("/"))
 
@@ -164,6 +164,8 @@ def test_empty_installation_gets_a_first_action(browse: Browser, engine: sa.Engi
     after = person.look("/")
     assert "say hello" in after
     assert "Nothing is scheduled yet" not in after
+    again = person.client.post("/begin", data={"email": "a@example.com"}, headers=OWN)
+    assert (422, True) == (again.status_code, "is there already" in again.text)
 
 
 def test_bad_address_is_said_at_its_field(browse: Browser, engine: sa.Engine):

@@ -28,6 +28,7 @@ from tests.scheduling import (
     edit,
     get_now,
     make_operation,
+    put,
     record_all,
 )
 from web.operation.fetch_account import Account, fetch_account
@@ -36,9 +37,10 @@ DAILY = make_operation()
 
 
 @pytest.fixture(autouse=True)
-def _action(engine: sa.Engine) -> None:
-    """Give an action."""
+def _daily(engine: sa.Engine) -> None:
+    """Give an action and its operation."""
     add_revision(engine)
+    record_all(engine, DAILY)
 
 
 def give(engine: sa.Engine, operation_id: UUID = DAILY.id, **options: Any) -> Account:
@@ -61,7 +63,7 @@ def test_id_is_computed_anew(engine: sa.Engine):
     )
     manual = make_operation(3, id=make_manual_id("daily", "k"), trigger=Trigger.MANUAL)
     strange = make_operation(4, id=make_operation_id("other", MONDAY))
-    record_all(engine, DAILY, of_user, missed, manual, strange)
+    record_all(engine, of_user, missed, manual, strange)
     told = [
         give(engine, each.id).identity
         for each in (DAILY, of_user, missed, manual, strange)
@@ -77,7 +79,6 @@ def test_id_is_computed_anew(engine: sa.Engine):
 
 def test_attempts_are_told_in_their_order(engine: sa.Engine):
     """Those that failed before, then what the steps know, then what has not begun."""
-    record_all(engine, DAILY)
     failed = PastAttempt(
         number=1,
         outcome=AttemptOutcome.FAILED,
@@ -133,20 +134,17 @@ def test_same_failures_are_counted(engine: sa.Engine):
     """Within a day and a week, with other ids and numbers."""
     now = get_now(engine)
     ages = [timedelta(hours=1), timedelta(hours=2), timedelta(days=2)]
-    for number, age in enumerate([*ages, timedelta(days=8)]):
-        new = make_operation(number)
-        record_all(engine, new)
+    ids = [DAILY.id, *(put(engine, number) for number in (1, 2, 3))]
+    for id_, age in zip(ids, [*ages, timedelta(days=8)], strict=True):
         edit(
             engine,
-            new.id,
+            id_,
             state="failed",
             reason="step failed: refresh",
-            error=f"refresh: user 'u{number}' is gone",
+            error=f"refresh: user '{id_}' is gone",
             finished_at=now - age,
         )
-    other = make_operation(9)
-    record_all(engine, other)
-    edit(engine, other.id, state="failed", reason="step failed", error="x")
+    put(engine, 9, state="failed", reason="step failed", error="x")
 
     same = give(engine).same
 
@@ -157,7 +155,6 @@ def test_same_failures_are_counted(engine: sa.Engine):
 
 def test_others_like_what_did_not_fail_cannot_be_asked_for(engine: sa.Engine):
     """Nor others like what another small app has."""
-    record_all(engine, DAILY)
     with reading(engine) as connection:
         with pytest.raises(UsageError, match="has no cause"):
             read_cause(connection, DAILY.id)
@@ -167,7 +164,6 @@ def test_others_like_what_did_not_fail_cannot_be_asked_for(engine: sa.Engine):
 
 def test_what_it_made_is_told(engine: sa.Engine):
     """Versions with rows, which are live; what was published; mails by state."""
-    record_all(engine, DAILY)
     add_steps(
         engine,
         DAILY.id,
@@ -201,7 +197,6 @@ def test_what_it_made_is_told(engine: sa.Engine):
 
 def test_who_intervened_is_told(engine: sa.Engine):
     """In order, with the reason."""
-    record_all(engine, DAILY)
     write_by(engine, cancel_or_refuse, DAILY.id, note="wrong")
     write_by(engine, retry_or_refuse, DAILY.id)
 
@@ -212,7 +207,5 @@ def test_who_intervened_is_told(engine: sa.Engine):
 
 def test_account_is_for_its_own_app(engine: sa.Engine):
     """Another small app's key learns nothing of it."""
-    record_all(engine, DAILY)
-
     with pytest.raises(NotFoundError):
         give(engine, app="other")

@@ -15,26 +15,19 @@ from serving.access.key_documents import DEFAULT_LIFETIME
 from serving.access.keys import recognize
 from serving.access.manage_keys import create_key, fetch_keys
 from tests.database import execute, read_by, write_by
-from tests.integration.web.conftest import OWN, Browser, enter, new_key
+from tests.integration.web.conftest import OWN, Browser, enter, new_key, read
 from tests.scheduling import add_app
 
 
-def read(browser: TestClient, path: str = "/settings") -> str:
-    answer = browser.get(path)
-    assert 200 == answer.status_code, answer.text
-    return answer.text
-
-
-def test_key_is_made_and_shown_once(browser: TestClient, engine: sa.Engine):
+def test_key_is_made_and_shown_once(ada: TestClient, engine: sa.Engine):
     """It works, and the list has no more than how it begins."""
-    enter(browser, new_key(engine))
     add_app(engine, "shop")
-    asked = read(browser, "/settings/keys/new")
+    asked = read(ada, "/settings/keys/new")
     data = {"name": "wall", "role": "viewer", "app": "shop", "expires": "P30D"}
-    made = browser.post("/settings/keys/new", data=data, headers=OWN)
+    made = ada.post("/settings/keys/new", data=data, headers=OWN)
     (text,) = re.findall(r"mh_\w{12}_\w+", made.text)
     found = write_by(engine, recognize, text)
-    page = read(browser)
+    page = read(ada, "/settings")
 
     options = re.findall(r'<option value="([^"]*)"( selected)?', asked)
     assert {("", " selected"), ("shop", ""), ("*", "")} <= set(options)
@@ -46,19 +39,18 @@ def test_key_is_made_and_shown_once(browser: TestClient, engine: sa.Engine):
     assert "2 keys are active" in page
 
 
-def test_colleague_is_invited(browser: TestClient, browse: Browser, engine: sa.Engine):
+def test_colleague_is_invited(ada: TestClient, browse: Browser, engine: sa.Engine):
     """To one app, once, and until the end that was chosen; both names are on record."""
-    enter(browser, new_key(engine))
     add_app(engine, "shop")
-    asked = read(browser, "/settings/invite")
+    asked = read(ada, "/settings/invite")
     data = {"name": "zoe", "role": "admin", "app": "shop", "expires": "P30D"}
-    made = browser.post("/settings/invite", data=data, headers=OWN)
+    made = ada.post("/settings/invite", data=data, headers=OWN)
     (secret,) = re.findall(r"http://testserver/sign-in#(mhl_\w+)", made.text)
     colleague = browse()
     statuses = [enter(each, secret).status_code for each in (colleague, browse())]
     key = {"role": "viewer", "app": "shop"}
     changed = colleague.post("/api/v1/keys", json=key, headers=OWN)
-    noted = read(browser, "/settings/changes")
+    noted = read(ada, "/settings/changes")
 
     assert 'value="P7D" selected' in asked
     assert 'value="*"' not in asked
@@ -71,38 +63,38 @@ def test_colleague_is_invited(browser: TestClient, browse: Browser, engine: sa.E
     assert secret not in noted
 
 
-def test_invitation_is_revoked(browser: TestClient, browse: Browser, engine: sa.Engine):
+def test_invitation_is_revoked(ada: TestClient, browse: Browser, engine: sa.Engine):
     """Who came in by it is out; an admin of another app does not know of it."""
     for app in ("shop", "books"):
         add_app(engine, app)
-    enter(browser, new_key(engine))
     data = {"name": "zoe", "role": "viewer", "app": "shop", "expires": "P1D"}
-    made = browser.post("/settings/invite", data=data, headers=OWN)
+    made = ada.post("/settings/invite", data=data, headers=OWN)
     (secret,) = re.findall(r"#(mhl_\w+)", made.text)
     colleague, other = browse(), browse()
-    before = read(browser)
+    before = read(ada, "/settings")
     enter(colleague, secret)
-    (path,) = re.findall(r'"(/settings/invitations/\w+/revoke)"', read(browser))
+    (path,) = re.findall(
+        r'"(/settings/invitations/\w+/revoke)"', read(ada, "/settings")
+    )
     enter(other, new_key(engine, app="books"))
     unknown = [other.get(path), other.post(path, headers=OWN)]
     was_in = colleague.get("/").status_code
-    asked = read(browser, path)
-    browser.post(path, headers=OWN)
+    asked = read(ada, path)
+    ada.post(path, headers=OWN)
 
     assert "not yet" in before
-    assert "zoe (invited by ada)" not in read(other)
+    assert "zoe (invited by ada)" not in read(other, "/settings")
     assert [404, 404] == [answer.status_code for answer in unknown]
     assert "They came in" in asked
     assert [200, 303] == [was_in, colleague.get("/").status_code]
-    page = read(browser)
+    page = read(ada, "/settings")
     assert "Revoked the invitation of zoe (invited by ada)." in page
     assert "/settings/invitations/" not in page
-    assert "revoked <a" in read(browser, "/settings/changes?kind=invitation")
+    assert "revoked <a" in read(ada, "/settings/changes?kind=invitation")
 
 
-def test_wrong_invitation_is_told(browser: TestClient, engine: sa.Engine):
+def test_wrong_invitation_is_told(ada: TestClient, engine: sa.Engine):
     """With what was typed, and nobody is invited."""
-    enter(browser, new_key(engine))
     add_app(engine, "shop")
     given = {"name": "kept", "role": "viewer", "app": "shop", "expires": "P1D"}
     wrong = (
@@ -114,7 +106,7 @@ def test_wrong_invitation_is_told(browser: TestClient, engine: sa.Engine):
     )
     for change, told in wrong:
         data = {**given, **change}
-        answer = browser.post("/settings/invite", data=data, headers=OWN)
+        answer = ada.post("/settings/invite", data=data, headers=OWN)
 
         assert answer.status_code in {400, 404, 422}, change
         assert told in answer.text, change
@@ -137,9 +129,8 @@ def test_admin_of_an_app_invites_to_it_alone(browser: TestClient, engine: sa.Eng
     assert "viewer of shop" in answers[0].text
 
 
-def test_wrong_key_is_told(browser: TestClient, engine: sa.Engine):
+def test_wrong_key_is_told(ada: TestClient, engine: sa.Engine):
     """With what was typed, and nothing is made."""
-    enter(browser, new_key(engine))
     wrong: list[tuple[dict[str, str], str]] = [
         ({"role": "chief", "app": "*"}, "chief"),
         ({"role": "viewer", "app": "nowhere"}, "nowhere"),
@@ -148,7 +139,7 @@ def test_wrong_key_is_told(browser: TestClient, engine: sa.Engine):
     ]
     for given, told in wrong:
         data = {"name": "kept", **given}
-        answer = browser.post("/settings/keys/new", data=data, headers=OWN)
+        answer = ada.post("/settings/keys/new", data=data, headers=OWN)
 
         assert answer.status_code in {404, 422}, given
         assert told in answer.text, given
@@ -156,16 +147,15 @@ def test_wrong_key_is_told(browser: TestClient, engine: sa.Engine):
     assert 1 == len(read_by(engine, fetch_keys, app=None, page=Page(9)).entries)
 
 
-def test_key_is_rotated_and_revoked(browser: TestClient, engine: sa.Engine):
+def test_key_is_rotated_and_revoked(ada: TestClient, engine: sa.Engine):
     """The successor is shown once; a revoked key is said to be."""
-    enter(browser, new_key(engine))
     old = write_by(engine, create_key, app=None, role=Role.VIEWER, name="wall")
     path = f"/settings/keys/{old.id}"
-    question = read(browser, f"{path}/rotate")
-    rotated = browser.post(f"{path}/rotate", data={"overlap": "P1D"}, headers=OWN)
-    read(browser, f"{path}/revoke")
-    browser.post(f"{path}/revoke", headers=OWN)
-    page = read(browser)
+    question = read(ada, f"{path}/rotate")
+    rotated = ada.post(f"{path}/rotate", data={"overlap": "P1D"}, headers=OWN)
+    read(ada, f"{path}/revoke")
+    ada.post(f"{path}/revoke", headers=OWN)
+    page = read(ada, "/settings")
 
     assert "Rotate wall" in question
     assert re.search(r"mh_\w{12}_\w+", rotated.text)
@@ -173,16 +163,13 @@ def test_key_is_rotated_and_revoked(browser: TestClient, engine: sa.Engine):
     assert "revoked" in page
 
 
-def test_record_of_changes_is_shown_and_verified(
-    browser: TestClient, engine: sa.Engine
-):
+def test_record_of_changes_is_shown_and_verified(ada: TestClient, engine: sa.Engine):
     """Who did what; a chain that was tampered with says where."""
-    enter(browser, new_key(engine))
-    page = read(browser, "/settings/changes")
-    nothing = read(browser, "/settings/changes?kind=queue&day=nonsense")
-    whole = read(browser, "/settings/changes/verify")
+    page = read(ada, "/settings/changes")
+    nothing = read(ada, "/settings/changes?kind=queue&day=nonsense")
+    whole = read(ada, "/settings/changes/verify")
     execute(engine, sa.update(changes).values(subject="another"))
-    broken = read(browser, "/settings/changes/verify")
+    broken = read(ada, "/settings/changes/verify")
 
     assert "created" in page
     assert "Nothing matches" in nothing
@@ -191,12 +178,11 @@ def test_record_of_changes_is_shown_and_verified(
     assert "The record was altered at change 1" in broken
 
 
-def test_doctor_and_installation_are_shown(browser: TestClient, engine: sa.Engine):
+def test_doctor_and_installation_are_shown(ada: TestClient):
     """The worst first; settings without secrets, and where they are from."""
-    enter(browser, new_key(engine))
-    doctor = read(browser, "/settings/doctor")
-    installation = read(browser, "/settings/installation")
-    bundle = browser.get("/settings/support-bundle")
+    doctor = read(ada, "/settings/doctor")
+    installation = read(ada, "/settings/installation")
+    bundle = ada.get("/settings/support-bundle")
 
     assert "need a look" in doctor
     assert "minutehand scheduler" in doctor
@@ -210,7 +196,7 @@ def test_doctor_and_installation_are_shown(browser: TestClient, engine: sa.Engin
 def test_viewers_see_who_they_are(browser: TestClient, engine: sa.Engine):
     """And doctor, as over HTTP; neither keys nor changes."""
     enter(browser, new_key(engine, Role.VIEWER))
-    page = read(browser)
+    page = read(browser, "/settings")
 
     assert "You are ada, viewer of all small apps" in page
     assert "/settings/keys/new" not in page
@@ -226,7 +212,7 @@ def test_admins_of_an_app_manage_its_keys_alone(browse: Browser, engine: sa.Engi
         other = create_key(connection, app="books", role=Role.ADMIN, name="other")
     browser = browse()
     enter(browser, mine.text)
-    page = read(browser)
+    page = read(browser, "/settings")
     data = {"role": "viewer", "app": "books"}
     foreign = browser.post("/settings/keys/new", data=data, headers=OWN)
     browser.post("/settings/keys/new", data={"role": "viewer"}, headers=OWN)

@@ -130,13 +130,12 @@ def test_key_that_ended_signs_nobody_in(browser: TestClient, engine: sa.Engine):
     assert "Sign in to Minutehand" in browser.get("/sign-in").text
 
 
-def test_signing_out_ends_the_session(browser: TestClient, engine: sa.Engine):
-    """In the database, not only in the browser."""
-    enter(browser, new_key(engine))
-    cookie = browser.cookies["minutehand"]
-    left = browser.post("/sign-out", headers=OWN)
-    browser.cookies.clear()
-    kept = browser.get("/api/v1/keys", headers={"Cookie": f"minutehand={cookie}"})
+def test_signing_out_ends_the_session(ada: TestClient, engine: sa.Engine):
+    """In the database, not only in the ada."""
+    cookie = ada.cookies["minutehand"]
+    left = ada.post("/sign-out", headers=OWN)
+    ada.cookies.clear()
+    kept = ada.get("/api/v1/keys", headers={"Cookie": f"minutehand={cookie}"})
 
     assert (303, "/sign-in") == (left.status_code, left.headers["location"])
     assert 'minutehand=""' in left.headers["set-cookie"]
@@ -158,11 +157,8 @@ def test_signing_in_again_ends_the_session_before(
     assert browser.get("/api/v1/keys").status_code == 403
 
 
-def test_change_with_a_session_comes_from_an_own_page(
-    browser: TestClient, engine: sa.Engine
-):
+def test_change_with_a_session_comes_from_an_own_page(ada: TestClient):
     """Reading is free, for no other site can see what is read."""
-    enter(browser, new_key(engine))
     origins: list[tuple[dict[str, str], int]] = [
         (OWN, 201),
         ({"Sec-Fetch-Site": "same-origin", "Origin": "null"}, 201),
@@ -176,9 +172,9 @@ def test_change_with_a_session_comes_from_an_own_page(
         ({"Sec-Fetch-Site": "none", **OWN}, 403),
     ]
 
-    assert origins == [(each, change(browser, each)) for each, _status in origins]
+    assert origins == [(each, change(ada, each)) for each, _status in origins]
     assert {200} == {
-        browser.get("/api/v1/keys", headers=each).status_code for each, _ in origins
+        ada.get("/api/v1/keys", headers=each).status_code for each, _ in origins
     }
 
 
@@ -371,10 +367,9 @@ def test_whoever_the_proxy_names_not_needs_a_key(behind: Browser, engine: sa.Eng
     assert 403 == proxy.get("/api/v1/keys", headers=headers).status_code
 
 
-def test_signing_in_is_a_use_of_the_key(browser: TestClient, engine: sa.Engine):
+@pytest.mark.usefixtures("ada")
+def test_signing_in_is_a_use_of_the_key(engine: sa.Engine):
     """A key by which somebody looks at pages is not called one that nobody needs."""
-    enter(browser, new_key(engine))
-
     (used,) = fetch_rows(engine, sa.select(api_keys.c.last_used_at)).scalars()
     assert used is not None
 

@@ -12,20 +12,9 @@ import sqlalchemy as sa
 
 from actions.load.foresee import Whose
 from models.operation_state import OperationState, Queue
-from operations.fleet.processes import Process, ProcessRole, record_sign
-from tests.database import read_by, write_by
-from tests.scheduling import (
-    MINUTE,
-    MONDAY,
-    add_app,
-    add_steps,
-    at,
-    edit,
-    get_now,
-    make_operation,
-    post,
-    record_all,
-)
+from tests.database import read_by
+from tests.presence import give_sign, make_worker
+from tests.scheduling import MINUTE, MONDAY, add_app, add_steps, at, get_now, post, put
 from web.timeline.fetch_timeline import MOST_RUNS, Timeline, fetch_timeline
 
 _S = OperationState
@@ -51,20 +40,19 @@ def add(
     **changes: Any,
 ) -> UUID:
     """Record a run that began so many minutes after MONDAY, as if it was done then."""
-    operation = make_operation(minute, **changes)
-    record_all(engine, operation)
     begin = MONDAY + minute * MINUTE
-    edit(
+    id_ = put(
         engine,
-        operation.id,
+        minute,
         state=state,
         recorded_at=begin,
         started_at=begin if state not in {_S.MISSED, _S.PENDING} else None,
         finished_at=None if took is None else begin + took * MINUTE,
+        **changes,
     )
     if state is _S.SUCCEEDED and took is not None:
-        add_step(engine, operation.id, begin, begin + took * MINUTE)
-    return operation.id
+        add_step(engine, id_, begin, begin + took * MINUTE)
+    return id_
 
 
 def add_step(engine: sa.Engine, id_: UUID, begin: datetime, end: datetime) -> None:
@@ -119,27 +107,10 @@ def test_runs_of_one_action_that_overlap_are_told(engine: sa.Engine):
     assert 2 == found.overlaps_in_all
 
 
-def run_worker(engine: sa.Engine, slots: int) -> None:
-    write_by(
-        engine,
-        record_sign,
-        Process(
-            role=ProcessRole.WORKER,
-            name="quick@host",
-            hostname="host",
-            pid=1,
-            version="1",
-            revision="1",
-            settings={},
-            queues=("quick",),
-            concurrency=slots,
-        ),
-    )
-
-
 def test_minutes_with_more_than_the_slots_are_told(engine: sa.Engine):
     """Past ones and those to come, the worst first."""
-    run_worker(engine, 2)
+    worker = make_worker("host", queues=("quick",), concurrency=2)
+    give_sign(engine, worker)
     for number in range(3):
         add(engine, 4, action_uid=f"quick {number}")
         add(engine, 5, action_uid=f"heavy {number}", queue=Queue.HEAVY)
@@ -196,17 +167,9 @@ def test_what_will_overlap_is_foreseen(engine: sa.Engine):
     now = get_now(engine)
     post(engine, uid="daily", when={"cron_rule": "*/5 * * * *"})
     begin = now - timedelta(minutes=30)
-    operation = make_operation(0, occurrence=begin)
-    record_all(engine, operation)
-    edit(
-        engine,
-        operation.id,
-        state=_S.SUCCEEDED,
-        recorded_at=begin,
-        started_at=begin,
-        finished_at=begin + 7 * MINUTE,
-    )
-    add_step(engine, operation.id, begin, begin + 7 * MINUTE)
+    ran: dict[str, Any] = {"started_at": begin, "finished_at": begin + 7 * MINUTE}
+    id_ = put(engine, occurrence=begin, recorded_at=begin, state=_S.SUCCEEDED, **ran)
+    add_step(engine, id_, begin, begin + 7 * MINUTE)
 
     (lane,) = ask(
         engine, since=now - timedelta(hours=1), until=now + timedelta(hours=1)

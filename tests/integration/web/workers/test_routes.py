@@ -14,29 +14,17 @@ from models.database.engine import Author, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
 from models.requests import PauseModel
-from models.role import Role
 from operations.fleet.processes import fetch_processes
 from tests.database import read_by
-from tests.integration.web.conftest import OWN, Browser, enter, new_key
+from tests.integration.web.conftest import OWN, Browser, enter, new_key, read
 from tests.presence import give_sign, make_worker
 from tests.scheduling import add_app, edit, get_now, make_operation, record_all
 
 WORKER = make_worker("w1", name="quick@w1", queues=("quick",), id=UUID(int=7))
 
 
-def sign_in(browser: TestClient, engine: sa.Engine, role: Role = Role.OPERATOR) -> None:
-    enter(browser, new_key(engine, role))
-
-
-def read(browser: TestClient, path: str = "/workers") -> str:
-    answer = browser.get(path)
-    assert 200 == answer.status_code, answer.text
-    return answer.text
-
-
-def test_page_says_which_queues_are_served(browser: TestClient, engine: sa.Engine):
+def test_page_says_which_queues_are_served(ada: TestClient, engine: sa.Engine):
     """What waits, who takes it, who runs what, and who leads."""
-    sign_in(browser, engine)
     give_sign(engine, WORKER)
     Leader(engine).hold()
     waiting, running = make_operation(1), make_operation(2)
@@ -44,7 +32,7 @@ def test_page_says_which_queues_are_served(browser: TestClient, engine: sa.Engin
     claim = {"worker": "quick@w1", "claim_token": running.id}
     edit(engine, running.id, state="running", **claim)
 
-    page = read(browser)
+    page = read(ada, "/workers")
 
     assert "quick is served. heavy and celery are not." in page
     assert f'href="/operations/{running.id}"' in page
@@ -54,11 +42,9 @@ def test_page_says_which_queues_are_served(browser: TestClient, engine: sa.Engin
     assert len(page) < 50_000
 
 
-def test_nothing_runs_yet(browser: TestClient, engine: sa.Engine):
+def test_nothing_runs_yet(ada: TestClient):
     """The command that starts a worker is there as it is to be typed."""
-    sign_in(browser, engine)
-
-    page = read(browser)
+    page = read(ada, "/workers")
 
     assert "No queue is served: no worker takes anything." in page
     assert "No worker is running" in page
@@ -66,16 +52,15 @@ def test_nothing_runs_yet(browser: TestClient, engine: sa.Engine):
     assert "Nobody has led yet" in page
 
 
-def test_queue_is_paused_and_resumed(browser: TestClient, engine: sa.Engine):
+def test_queue_is_paused_and_resumed(ada: TestClient, engine: sa.Engine):
     """With note and end; the next page offers to undo it."""
-    sign_in(browser, engine)
     record_all(engine, make_operation(1))
-    question = read(browser, "/workers/queues/quick/pause")
+    question = read(ada, "/workers/queues/quick/pause")
     data = {"note": "mail server", "until": "2099-01-01T00:00:00Z"}
-    answer = browser.post("/workers/queues/quick/pause", data=data, headers=OWN)
-    page = read(browser)
+    answer = ada.post("/workers/queues/quick/pause", data=data, headers=OWN)
+    page = read(ada, "/workers")
     pause = read_by(engine, fetch_queue_pause, Queue.QUICK)
-    browser.post("/workers/queues/quick/resume", headers=OWN)
+    ada.post("/workers/queues/quick/resume", headers=OWN)
     left = read_by(engine, fetch_queue_pause, Queue.QUICK)
 
     assert "Pause quick; 1 operation waits" in question
@@ -88,11 +73,10 @@ def test_queue_is_paused_and_resumed(browser: TestClient, engine: sa.Engine):
     assert left is None
 
 
-def test_wrong_end_is_told_beside_its_field(browser: TestClient, engine: sa.Engine):
+def test_wrong_end_is_told_beside_its_field(ada: TestClient, engine: sa.Engine):
     """What was typed stays, and nothing is paused."""
-    sign_in(browser, engine)
     for until in ("tomorrow", "2020-01-01T00:00:00Z"):
-        answer = browser.post(
+        answer = ada.post(
             "/workers/queues/heavy/pause",
             data={"note": "kept", "until": until},
             headers=OWN,
@@ -104,16 +88,15 @@ def test_wrong_end_is_told_beside_its_field(browser: TestClient, engine: sa.Engi
     assert read_by(engine, fetch_queue_pause, Queue.HEAVY) is None
 
 
-def test_worker_is_drained_and_resumed(browser: TestClient, engine: sa.Engine):
+def test_worker_is_drained_and_resumed(ada: TestClient, engine: sa.Engine):
     """The question names the queues of which it is the only worker."""
-    sign_in(browser, engine)
     give_sign(engine, WORKER)
     path = f"/workers/{WORKER.id}"
-    question = read(browser, f"{path}/drain")
-    browser.post(f"{path}/drain", data={"note": ""}, headers=OWN)
-    page = read(browser)
+    question = read(ada, f"{path}/drain")
+    ada.post(f"{path}/drain", data={"note": ""}, headers=OWN)
+    page = read(ada, "/workers")
     (asked,) = read_by(engine, fetch_processes)
-    browser.post(f"{path}/resume", headers=OWN)
+    ada.post(f"{path}/resume", headers=OWN)
     (resumed,) = read_by(engine, fetch_processes)
 
     assert "It is the only worker of quick" in question
@@ -125,13 +108,12 @@ def test_worker_is_drained_and_resumed(browser: TestClient, engine: sa.Engine):
     )
 
 
-def test_silent_worker_says_so(browser: TestClient, engine: sa.Engine):
+def test_silent_worker_says_so(ada: TestClient, engine: sa.Engine):
     """It cannot be drained any more, and a page that was left open is told."""
-    sign_in(browser, engine)
     give_sign(engine, WORKER, age=ALIVE_FOR * 2)
 
-    page = read(browser)
-    answer = browser.post(f"/workers/{WORKER.id}/drain", data={}, headers=OWN)
+    page = read(ada, "/workers")
+    answer = ada.post(f"/workers/{WORKER.id}/drain", data={}, headers=OWN)
 
     assert "Its last sign was at " in page
     assert f'href="/workers/{WORKER.id}/drain"' not in page
@@ -151,7 +133,7 @@ def test_tenant_sees_what_waits_of_its_app(browse: Browser, engine: sa.Engine):
     browser = browse()
     enter(browser, new_key(engine, app="shop"))
 
-    page = read(browser)
+    page = read(browser, "/workers")
     answer = browser.get("/workers/queues/quick/pause")
 
     assert "of shop waits" in page
