@@ -184,6 +184,19 @@ def test_runs_are_recorded_once_each(engine: sa.Engine):
     assert (5, {"already running": 1, of_events: 1}) == (shown.done, shown.refused)
 
 
+def test_note_that_is_refused_today_holds_up_no_run(engine: sa.Engine):
+    """Another version stored it; it was fit when somebody asked."""
+    post_many(engine, 1)
+    bulk = start(engine, make("run", expected=1))
+    noted = sa.update(bulk_changes).values(arguments={"note": "one\ntwo"})
+    execute(engine, noted)
+
+    finish(engine)
+
+    assert 1 == show(engine, bulk).done
+    assert ["one\ntwo"] == [row.details["note"] for row in fetch_all(engine)]
+
+
 @pytest.mark.parametrize(
     ("kind", "names"), [("pause", ["uid"]), ("cancel", ["id", "recorded_at"])]
 )
