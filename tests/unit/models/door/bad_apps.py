@@ -82,17 +82,12 @@ APPS = [
         "more than once",
         "Keep one",
     ),
-    Bad(
-        domain(columns={"x": {"unti": "€"}}),
-        "/domains/0/columns/x/unti",
-        "'unti'",
-        "mean 'unit'",
-    ),
-    Bad(
-        domain(columns={"x": {"unit": "x" * 21}}),
-        "/domains/0/columns/x/unit",
-        "21",
-        "20",
+    *(
+        Bad(domain(columns=value), f"/domains/0/columns{at}", *said)
+        for value, at, *said in [
+            ({"x": {"unti": "€"}}, "/x/unti", "'unti'", "mean 'unit'"),
+            ({"x": {"unit": "x" * 21}}, "/x/unit", "21", "20"),
+        ]
     ),
     Bad(domain(title=" "), "/domains/0/title", "empty", "1 to 200"),
     Bad(domain(description="a\nb"), "/domains/0/description", "control", "one line"),

@@ -93,31 +93,28 @@ STEPS = [
             (7, "7 is not text", "https://example.com"),
         ]
     ),
-    Bad(steps(run_task={}), "/operations/run_task/name", "missing", "myproject"),
-    Bad(steps(run_task="t"), "/operations/run_task", "'t' is not an object", "name"),
-    Bad(
-        steps(run_task={"name": "t", "args": {}}),
-        "/operations/run_task/args",
-        "{} is not a list",
-        '"args"',
-    ),
-    Bad(
-        steps(run_task={"name": "t", "kwargs": []}),
-        "/operations/run_task/kwargs",
-        "[] is not an object",
-        '"kwargs"',
-    ),
-    Bad(
-        steps(run_task={"name": "t", "queue": ""}),
-        "/operations/run_task/queue",
-        "empty",
-        "1 to 200",
-    ),
-    Bad(
-        steps(run_task={"name": "t", "queue": "é" * 150}),
-        "/operations/run_task/queue",
-        "more than 255 bytes",
-        "shorter",
+    *(
+        Bad(steps(run_task=value), f"/operations/run_task{at}", *said)
+        for value, at, *said in [
+            ({}, "/name", "missing", "myproject"),
+            ("t", "", "'t' is not an object", "name"),
+            ({"name": "t", "args": {}}, "/args", "{} is not a list", '"args"'),
+            ({"name": "t", "kwargs": []}, "/kwargs", "[] is not an object", '"kwargs"'),
+            ({"name": "t", "queue": ""}, "/queue", "empty", "1 to 200"),
+            (
+                {"name": "t", "queue": "é" * 150},
+                "/queue",
+                "more than 255 bytes",
+                "shorter",
+            ),
+            ({"task": "t"}, "/task", "'task'", "is 'name'"),
+            (
+                {"name": "t", "options": {"queue": "q"}},
+                "/options",
+                "'options'",
+                "beside 'name'",
+            ),
+        ]
     ),
     Bad(steps(when={}), "/operations/when", "not a known key", "beside 'operations'"),
     Bad(
@@ -125,18 +122,6 @@ STEPS = [
         "/operations/call_webhook/headers",
         "not a known key",
         "Write one of: url",
-    ),
-    Bad(
-        steps(run_task={"task": "t"}),
-        "/operations/run_task/task",
-        "'task'",
-        "is 'name'",
-    ),
-    Bad(
-        steps(run_task={"name": "t", "options": {"queue": "q"}}),
-        "/operations/run_task/options",
-        "'options'",
-        "beside 'name'",
     ),
     *(
         Bad(
