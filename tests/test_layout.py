@@ -324,7 +324,7 @@ def test_modules_say_what_they_are_for() -> None:
     silent = [
         name_of(path)
         for path in SOURCES + TESTS
-        if parse(path).body and ast.get_docstring(parse(path)) is None
+        if not re.match(r'(#.*\s+)*(r?"""|\Z)', path.read_text())
     ]
 
     assert silent == []

@@ -49,7 +49,7 @@ from tests.servers import PATIENCE_S, ROOT, find_free_port, run_warm, wait_until
 
 CLI = (sys.executable, "-m", "cli.main")
 SCHEDULER = (sys.executable, "scheduler_server.py")
-#: What ``minutehand worker -c 1`` executes.
+#: As ``minutehand worker -c 1`` starts one.
 WORKER = (sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-c", "1")
 
 TASK = {"run_task": {"name": "shop.report", "queue": "reports", "wait": False}}

@@ -35,11 +35,16 @@ SOURCES = sorted(
 
 def find_log_calls(path: Path) -> Iterator[tuple[ast.Call, bool]]:
     """Find ``log.info(...)`` and the like; tell whether each takes an event."""
-    nodes = [*ast.walk(ast.parse(path.read_text()))]
+    text = path.read_text()
+    if not re.search(rf"\.({'|'.join(LEVELS)})\(", text):
+        return
+    nodes = [*ast.walk(ast.parse(text))]
     given = {
         each.arg
         for each in nodes
-        if isinstance(each, ast.arg) and ast.unparse(each.annotation or each) == "Event"
+        if isinstance(each, ast.arg)
+        and isinstance(each.annotation, ast.Name)
+        and each.annotation.id == "Event"
     }
     for node in nodes:
         if (
