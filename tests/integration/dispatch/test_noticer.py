@@ -256,30 +256,28 @@ def test_deleted_action_is_not_waited_for(engine: sa.Engine):
     assert "recovered" == fetch_notices(engine)[-1]["kind"]
 
 
-def test_retry_that_succeeds_ends_it(engine: sa.Engine):
-    """The operation that failed, tried again by hand, counts as a success."""
+@pytest.mark.parametrize(
+    ("error", "state", "told"),
+    [
+        (None, OperationState.SUCCEEDED, ("recovered", 1)),
+        # it is news to whoever thinks that it was mended
+        (REFUSED, OperationState.FAILED, ("failed", 2)),
+    ],
+)
+def test_retry_by_hand_counts(
+    engine: sa.Engine, error: str | None, state: OperationState, told: tuple[str, int]
+):
+    """The operation that failed, tried again, ends it, or fails again."""
     now = get_now(engine)
     noticer = make_noticer(engine)
     ids = fail(engine, 0, at=now)
     noticer.look(now=now)
     assert write_by(engine, reopen, ids[0])
-    end(engine, ids, at=now + MINUTE)
-
-    assert 1 == noticer.look(now=now + 10 * MINUTE)
-    assert "recovered" == fetch_notices(engine)[-1]["kind"]
-
-
-def test_retry_that_fails_again_counts_again(engine: sa.Engine):
-    """It is news to whoever thinks that it was mended."""
-    now = get_now(engine)
-    noticer = make_noticer(engine)
-    ids = fail(engine, 0, at=now)
-    noticer.look(now=now)
-    assert write_by(engine, reopen, ids[0])
-    end(engine, ids, at=now + MINUTE, error=REFUSED, state=OperationState.FAILED)
+    end(engine, ids, at=now + MINUTE, error=error, state=state)
 
     assert 1 == noticer.look(now=now + HOUR)
-    assert 2 == fetch_notices(engine)[-1]["total"]
+    last = fetch_notices(engine)[-1]
+    assert told == (last["kind"], last["total"])
 
 
 def test_attempt_that_is_repeated_is_no_failure(engine: sa.Engine):

@@ -345,29 +345,21 @@ def test_broker_that_is_away_puts_off_and_says_so(engine: sa.Engine, case: Case)
     assert row.error is None
 
 
-def test_queue_that_is_full_is_waited_for(engine: sa.Engine, case: Case):
-    """No attempt counts, and whoever asks is told."""
+@pytest.mark.parametrize("way", ["held", "refusal"], ids=["queue", "courier"])
+def test_what_is_full_puts_off(engine: sa.Engine, case: Case, way: str):
+    """
+    No attempt counts, whoever asks is told, and what could not be taken is not what
+    each look finds first.
+    """
     operation_id = case.run()
-    case.couriers.held = "queue reports holds 100,000 messages or more"
+    setattr(case.couriers, way, "it holds 100,000 messages or more")
 
     case.send()
 
     row = get(engine, operation_id)
     assert ("pending", 0, 0) == (row.state, row.attempt, row.sends)
     assert row.send_at > get_now(engine)
-    assert "queue reports holds 100,000" in read_by(engine, say_why, row.id)
-
-
-def test_courier_that_is_full_or_silent_puts_off(engine: sa.Engine, case: Case):
-    """So that what it cannot take is not what each look finds first."""
-    operation_id = case.run()
-    case.couriers.refusal = "5,000 tasks are on their way over it"
-
-    assert 0 == case.send()
-
-    row = get(engine, operation_id)
-    assert "platform: 5,000 tasks" in row.reason
-    assert row.send_at > get_now(engine)
+    assert "it holds 100,000" in read_by(engine, say_why, row.id)
 
 
 def test_refused_task_is_tried_again_and_fails_in_the_end(

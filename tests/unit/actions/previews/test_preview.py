@@ -290,24 +290,55 @@ def test_jitter_without_uid_is_announced() -> None:
     assert shown.occurrences[0].at == shown.occurrences[0].sent_at
 
 
-def test_left_out_days_are_named_if_they_matter() -> None:
-    """An excluded day on which nothing would run anyway is no news."""
-    shown = preview(
-        in_paris("0 7 * * 1"),
-        {
-            "except": [
-                "2026-11-24",
-                "2026-11-30",
-                {"from": "2026-12-05", "until": "2026-12-14"},
-                "2028-01-03",
-            ]
-        },
-    )
+WEEKEND = {"except": [{"weekdays": ["sunday", "Sat"]}]}
+LISTED = [
+    *("2026-11-24", "2026-11-30"),
+    {"from": "2026-12-05", "until": "2026-12-14"},
+    "2028-01-03",
+]
+ONCE = {"due_date": "2026-12-01T02:30"}
 
-    assert (
-        "Left out by except: 30 November 2026.",
-        "Left out by except: 5 December 2026 to 14 December 2026.",
-    ) == shown.notes
+
+@pytest.mark.parametrize(
+    ("when", "fields", "notes"),
+    [
+        (
+            in_paris("0 7 * * 1"),
+            {"except": LISTED},
+            (
+                "Left out by except: 30 November 2026.",
+                "Left out by except: 5 December 2026 to 14 December 2026.",
+            ),
+        ),
+        # a daily rule lacks its weekends; one from Monday to Friday lacks nothing
+        (
+            in_paris("0 7 * * *"),
+            WEEKEND,
+            ("Left out by except: Saturdays and Sundays.",),
+        ),
+        (in_paris("0 7 * * 1-5"), WEEKEND, ()),
+        # beyond the end
+        (
+            {"cron_rule": "0 7 * * *"},
+            {"ends_at": "2026-11-23T00:00:00Z", "except": ["2026-11-23"]},
+            (),
+        ),
+        (
+            ONCE,
+            {"except": ["2026-12-01"]},
+            (
+                "Never due again: the due date has passed or is left out.",
+                "Left out by except: 1 December 2026.",
+            ),
+        ),
+        (ONCE, {"except": ["2026-12-05"]}, ()),
+    ],
+)
+def test_left_out_days_are_named_if_they_matter(
+    when: object, fields: dict[str, object], notes: tuple[str, ...]
+) -> None:
+    """An excluded day on which nothing would run anyway is no news."""
+    assert notes == preview(when, fields).notes
 
 
 def test_moved_occurrence_says_from_where() -> None:
@@ -348,16 +379,6 @@ def test_moved_into_a_gap_says_so() -> None:
         "moved from 27 March 2027",
         "02:30 does not exist on this day; due at the first instant after the gap",
     ) == shown.occurrences[0].notes
-
-
-def test_left_out_weekdays_are_named_if_they_matter() -> None:
-    """A daily rule lacks its weekends; one from Monday to Friday lacks nothing."""
-    fields = {"except": [{"weekdays": ["sunday", "Sat"]}]}
-
-    assert ("Left out by except: Saturdays and Sundays.",) == preview(
-        in_paris("0 7 * * *"), fields
-    ).notes
-    assert not preview(in_paris("0 7 * * 1-5"), fields).notes
 
 
 def test_what_cannot_be_moved_is_said() -> None:
@@ -421,17 +442,6 @@ def test_nothing_to_show_is_explained(
     assert (note,) == shown.notes
 
 
-def test_bounds_hide_left_out_days_too() -> None:
-    """An excluded day beyond the end leaves nothing out."""
-    shown = preview(
-        {"cron_rule": "0 7 * * *"},
-        {"ends_at": "2026-11-23T00:00:00Z", "except": ["2026-11-23"]},
-    )
-
-    assert 2 == len(shown.occurrences)
-    assert () == shown.notes
-
-
 def test_event_action_has_a_sentence_only() -> None:
     """Nobody knows when users will do what the action waits for."""
     shown = preview(
@@ -444,17 +454,3 @@ def test_event_action_has_a_sentence_only() -> None:
         "Not active: nothing runs until 'active' is true.",
         "Occurrences depend on events, so none can be foreseen.",
     ) == shown.notes
-
-
-def test_due_date_that_is_left_out_is_explained() -> None:
-    """A due date on an excluded day never runs; one on another day is not touched."""
-    rule = {"due_date": "2026-12-01T02:30"}
-
-    left_out = preview(rule, {"except": ["2026-12-01"]})
-    kept = preview(rule, {"except": ["2026-12-05"]})
-
-    assert (
-        "Never due again: the due date has passed or is left out.",
-        "Left out by except: 1 December 2026.",
-    ) == left_out.notes
-    assert () == kept.notes
