@@ -1,4 +1,4 @@
-"""Previews over HTTP."""
+"""Previews, and the load that is coming, over HTTP."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import pytest
 
 from api.routes.action_examples import PREVIEWS
 from models.role import Role
-from tests.integration.api.conftest import APP, Web
+from tests.integration.api.conftest import APP, OTHER, Web
+from tests.scheduling import post
+
+DAY = "from=2031-01-06T00:00:00Z&until=2031-01-07T00:00:00Z"
 
 
 @pytest.mark.parametrize("name", PREVIEWS)
@@ -28,7 +31,6 @@ def test_bad_previews_say_where(web: Web):
     """In the body by pointer, line and column; in the query by name."""
     body = web.post("/previews", {"when": {"cron_rule": "61 * * * *"}})
     zone = web.post("/previews?timezone=Mars/Base", PREVIEWS["only when"])
-    count = web.post("/previews?count=1001", PREVIEWS["only when"])
 
     assert ("/when/cron_rule", 1) == (
         body.json()["errors"][0]["pointer"],
@@ -38,5 +40,36 @@ def test_bad_previews_say_where(web: Web):
         zone.status_code,
         zone.json()["errors"][0]["parameter"],
     )
-    assert 422 == count.status_code
-    assert 404 == web.post("/previews?app=never", PREVIEWS["only when"]).status_code
+
+
+def test_load_has_minutes_and_hot_ones(web: Web):
+    """By queue and app, with the actions behind the hot ones."""
+    post(web.engine, APP, uid="daily")
+    post(web.engine, OTHER, name="other")
+
+    mine = web.get(f"/load?{DAY}").json()
+    everything = web.get(f"/load?{DAY}", app=None).json()
+
+    assert (1, [{"app": APP, "total": 1}]) == (mine["total"], mine["by_app"])
+    assert 2 == everything["total"]
+    (hot,) = mine["hot"]
+    assert ("2031-01-06T07:00:00Z", {"tasks": 1}) == (hot["at"], hot["by_queue"])
+    assert [{"uid": "daily", "app": APP, "name": "daily"}] == hot["actions"]
+
+
+def test_load_has_quiet_windows(web: Web):
+    """Of a week, with what it costs at another time."""
+    post(web.engine, APP, uid="daily")
+    begin, seven = "from=2031-01-06T00:00:00Z", "at=2031-01-06T06:59:00Z"
+
+    found = web.get(f"/load?{begin}&quiet=PT20M&{seven}").json()
+
+    assert 8 == len(found["quiet"]["windows"])
+    assert {
+        "from": "2031-01-06T06:59:00Z",
+        "until": "2031-01-06T07:19:00Z",
+        "late": 0,
+        "missed": 1,
+        "actions": [{"uid": "daily", "app": APP, "name": "daily"}],
+    } == found["quiet"]["outage"]
+    assert None is web.get(f"/load?{DAY}").json()["quiet"]
