@@ -23,7 +23,6 @@ from tests.scheduling import (
     MINUTE,
     REFRESH,
     FakeSender,
-    add_app,
     add_event,
     at,
     copy_action,
@@ -220,19 +219,6 @@ def test_what_fails_after_recording_blames_nobody(engine: sa.Engine, copies: int
 
     assert ["pending"] * (1 + copies) == [row.state for row in fetch_all(engine)]
     assert fetch_action(engine, first).quarantined_at is None
-
-
-def test_tenants_take_turns(engine: sa.Engine):
-    add_app(engine, "small")
-    first = post_at(engine, at("07:00"), when={"cron_rule": "0 7 * * *"})
-    copy_action(engine, first, 60)
-    copy_action(engine, first, 3, app="small", prefix="small")
-    sender = FakeSender()
-
-    tick(make_dispatcher(engine, sender), at("07:00"))
-
-    apps = {row.id: row.app for row in fetch_all(engine)}
-    assert 3 == [apps[each] for each in sender.ids[:6]].count("small")
 
 
 def ask_for_turns(connection: sa.Connection, _due: DueAction) -> None:

@@ -93,6 +93,20 @@ def test_occurrences_recorded_together_keep_their_order(engine: sa.Engine):
     assert [each.id for each in made] == fetch_ids(engine)
 
 
+def test_apps_take_turns(engine: sa.Engine):
+    """Of what waits equally long, such as of one tick, however many one app has."""
+    apps = ["crowd"] * 4 + ["few"] * 2
+    made = [make_operation(number, app=app) for number, app in enumerate(apps)]
+    record_all(engine, *made)
+    now = get_now(engine)
+    for each in made:
+        edit(engine, each.id, send_at=now, recorded_at=now)
+
+    found = fetch(engine)
+
+    assert [0, 4, 1, 5, 2, 3] == [[m.id for m in made].index(e.id) for e in found]
+
+
 def test_message_says_where_it_goes(engine: sa.Engine):
     """The task id is the id of the operation; the queue decides the task."""
     made = make_operation(**HEAVY)
