@@ -47,6 +47,12 @@ _NO_STEP: Mapping[str, Any] = {
 }
 
 
+def _tell_read(domain: str, read: str, version: int) -> str:
+    """Return the line about a domain whose source was read."""
+    changed = f"the source has changed since version {version}, or may have"
+    return f"{domain}: read {read}; {changed}"
+
+
 @dataclass
 class History:
     """Rows of what happened, by table."""
@@ -196,19 +202,11 @@ class Run:
             0, names[0], StepState.RUNNING, started_at=begun, progress=progress
         )
         self._add_rest(1, StepState.PENDING)
-        lines = [
-            (
-                begun + (number + 1) * (scene.now - begun) / (done + 2),
-                names[0],
-                "info",
-                (
-                    f"{name}: read {1_000 + 317 * number:,} rows, "
-                    f"{40 + 9 * number} kB; the source has changed since version "
-                    f"{11 + number}, or may have"
-                ),
-            )
-            for number, name in enumerate(todo[:done])
-        ]
+        lines = []
+        for number, name in enumerate(todo[:done]):
+            at = begun + (number + 1) * (scene.now - begun) / (done + 2)
+            read = f"{1_000 + 317 * number:,} rows, {40 + 9 * number} kB"
+            lines.append((at, names[0], "info", _tell_read(name, read, 11 + number)))
         self._log(lines, begun)
         expected_at: datetime = row["started_at"] + self.took
         return max(scene.now + 5 * _SECOND, expected_at)
@@ -242,18 +240,14 @@ class Run:
         total = sum(weights)
         at = began + 0.01 * _SECOND
         lines: list[tuple[datetime, str, str, str]] = []
+        how: dict[str, Any]
         for position, (name, weight) in enumerate(zip(names, weights, strict=False)):
             until = at + (ended - began) * (weight / total) - 0.002 * _SECOND
             until = min(until, ended)
+            when = {"started_at": at, "finished_at": until}
             if cause is not None and name == cause.step:
-                self._add_step(
-                    position,
-                    name,
-                    StepState.FAILED,
-                    started_at=at,
-                    finished_at=until,
-                    error=cause.text,
-                )
+                how = {**when, "error": cause.text}
+                self._add_step(position, name, StepState.FAILED, **how)
                 lines.append((until, name, "error", cause.text))
                 if cause.text.startswith("every mail"):
                     self._add_mails(
@@ -261,14 +255,8 @@ class Run:
                     )
             else:
                 result, said = self._make_result(name, until)
-                self._add_step(
-                    position,
-                    name,
-                    StepState.SUCCEEDED,
-                    started_at=at,
-                    finished_at=until,
-                    result=result,
-                )
+                how = {**when, "result": result}
+                self._add_step(position, name, StepState.SUCCEEDED, **how)
                 lines += [(until, name, level, text) for level, text in said]
             at = until + 0.001 * _SECOND
         if cause is not None:
@@ -283,6 +271,7 @@ class Run:
         """Return the result of a step, and the lines that it said."""
         operations = self.action.document["operations"]
         number = (at - self.world.scene.begin) // timedelta(hours=2)
+        told: dict[str, Any]
         match name:
             case "refresh":
                 names = self.action.domains
@@ -291,46 +280,25 @@ class Run:
                 rows = {each: 900 + len(each) * 311 + number % 97 for each in read}
                 versions = dict.fromkeys(read, int(number))
                 said = [
-                    (
-                        "info",
-                        (
-                            f"{each}: read {rows[each]:,} rows; the source has "
-                            f"changed since version {number - 1}, or may have"
-                        ),
-                    )
-                    for each in read
+                    *(_tell_read(n, f"{rows[n]:,} rows", number - 1) for n in read),
+                    *(f"{each}: reused, as the source is unchanged" for each in reused),
                 ]
-                said += [
-                    ("info", f"{each}: reused, as the source is unchanged")
-                    for each in reused
-                ]
-                return {
-                    "refreshed": read,
-                    "reused": reused,
-                    "rows": rows,
-                    "versions": versions,
-                }, said
+                told = {"refreshed": read, "reused": reused}
+                told |= {"rows": rows, "versions": versions}
+                return told, [("info", each) for each in said]
             case "publish":
                 named = self.action.business.domains[:2]
+                now, was = number, number - 1
                 moved = [
-                    {
-                        "kind": "data",
-                        "name": each,
-                        "before": number - 1,
-                        "after": number,
-                    }
+                    {"kind": "data", "name": each, "before": was, "after": now}
                     for each in named
                 ]
-                return {"published": ["data"], "moved": moved}, [
-                    (
-                        "info",
-                        (
-                            f"data {each}: version {number} is live, version "
-                            f"{number - 1} was"
-                        ),
-                    )
+                said = [
+                    f"data {each}: version {now} is live, version {was} was"
                     for each in named
                 ]
+                told = {"published": ["data"], "moved": moved}
+                return told, [("info", each) for each in said]
             case "send_email" | "send_execsum":
                 return self._add_mails(name, at)
             case "call_webhook":
@@ -338,13 +306,9 @@ class Run:
                 return told, []
             case _:
                 asked = operations["run_task"]
-                task = {"task_id": make_task_id(self.row["id"])}
-                return {
-                    **task,
-                    "name": asked["name"],
-                    "queue": asked["queue"],
-                    "connection": None,
-                }, []
+                told = {"task_id": make_task_id(self.row["id"])}
+                told |= {"name": asked["name"], "queue": asked["queue"]}
+                return {**told, "connection": None}, []
 
     def _add_mails(
         self, step: str, at: datetime, *, refused: str | None = None
