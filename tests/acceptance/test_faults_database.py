@@ -59,10 +59,7 @@ def test_database_that_crashes_loses_nothing(
         waiting = installation.run("sleep", 0)
         installation.wait_for_effects(during)
         database.kill()
-        wait_until(
-            lambda: "database_unreachable" in installation.read_log("scheduler"),
-            what="the scheduler to notice",
-        )
+        installation.wait_for_log("scheduler", "database_unreachable")
         restart(installation, database)
         gate.touch()
         rows = [installation.wait_until_final(each) for each in (during, waiting)]
@@ -80,10 +77,7 @@ def test_worker_that_starts_without_database_begins_when_it_is_there(
     """It takes no message before it knows which installation it is of."""
     database.kill()
     with installation.worker() as worker:
-        wait_until(
-            lambda: "database_unreachable" in installation.read_log("worker"),
-            what="the worker to notice",
-        )
+        installation.wait_for_log("worker", "database_unreachable")
         assert " ready." not in installation.read_log("worker")
         restart(installation, database)
         with installation.scheduler():
@@ -92,11 +86,8 @@ def test_worker_that_starts_without_database_begins_when_it_is_there(
         assert worker.poll() is None
     database.kill()
     with installation.worker("second") as worker:
-        wait_until(
-            # by its command, and then by what would take messages
-            lambda: installation.read_log("second").count("database_unreachable") > 1,
-            what="the worker to notice",
-        )
+        # by its command, and then by what would take messages
+        installation.wait_for_log("second", "database_unreachable", 2)
         worker.send_signal(signal.SIGTERM)
         assert worker.wait(PATIENCE_S) == 0
     restart(installation, database)
@@ -155,12 +146,7 @@ def test_database_that_is_read_only_for_a_while_costs_no_process(
                 ("second", "database_unreachable"),
                 ("worker", "heartbeat_failed"),
             ]:
-                wait_until(
-                    lambda name=name, event=event: (  # type: ignore[misc]
-                        event in installation.read_log(name)
-                    ),
-                    what=f"{event} of {name}",
-                )
+                installation.wait_for_log(name, event)
         finally:
             set_read_only(database, "off")
         beaten_at = get(installation.engine, during).lease_expires_at
@@ -209,10 +195,7 @@ def test_frozen_database_does_not_hold_up_a_stop(
     """A scheduler that is told to stop ends, though nobody takes its lease back."""
     installation.options |= SHORT
     with installation.scheduler() as scheduler:
-        wait_until(
-            lambda: "lease_acquired" in installation.read_log("scheduler"),
-            what="the lease",
-        )
+        installation.wait_for_log("scheduler", "lease_acquired")
         database.freeze()
         try:
             scheduler.send_signal(signal.SIGTERM)

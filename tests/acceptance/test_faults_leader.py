@@ -29,13 +29,6 @@ def wait_for_leader(installation: Installation, pid: int) -> Holder:
     return holder
 
 
-def wait_for_log(installation: Installation, name: str, event: str, count: int) -> None:
-    wait_until(
-        lambda: installation.read_log(name).count(f'"{event}"') >= count,
-        what=f"{event} in the log of {name}",
-    )
-
-
 def test_standby_takes_over_from_a_leader_that_was_killed(
     installation: Installation,
 ) -> None:
@@ -43,7 +36,7 @@ def test_standby_takes_over_from_a_leader_that_was_killed(
     with installation.scheduler("first") as first:
         before = wait_for_leader(installation, first.pid)
         with installation.scheduler("second") as second:
-            wait_for_log(installation, "second", "standing_by", 1)
+            installation.wait_for_log("second", '"standing_by"')
             kill(first)
             ends_at = let_lease_end(installation)
             after = wait_for_leader(installation, second.pid)
@@ -70,7 +63,7 @@ def test_standby_takes_over_at_once_from_a_leader_that_stops(
     with installation.scheduler("first") as first:
         wait_for_leader(installation, first.pid)
         with installation.scheduler("second") as second:
-            wait_for_log(installation, "second", "standing_by", 1)
+            installation.wait_for_log("second", '"standing_by"')
             first.send_signal(signal.SIGTERM)
             wait_for_leader(installation, second.pid)
 
@@ -83,14 +76,14 @@ def test_frozen_leader_demotes_itself_when_it_wakes(installation: Installation) 
     installation.options |= SHORT
     with installation.scheduler("first") as first:
         # Later than its lease: whoever is frozen between the two never says it led.
-        wait_for_log(installation, "first", "lease_acquired", 1)
+        installation.wait_for_log("first", '"lease_acquired"')
         installation.options.clear()
         with installation.scheduler("second") as second:
             freeze(first)
             holder = wait_for_leader(installation, second.pid)
             thaw(first)
-            wait_for_log(installation, "first", "lease_lost", 1)
-            wait_for_log(installation, "first", "standing_by", 1)
+            installation.wait_for_log("first", '"lease_lost"')
+            installation.wait_for_log("first", '"standing_by"')
 
             assert first.poll() is None
             still = get_holder(installation.engine)
@@ -124,8 +117,8 @@ def test_leader_frozen_inside_a_transaction_blocks_nobody(
         holder = wait_for_leader(installation, second.pid)
         wait_until(lambda: fetch_all(engine), what="the second to decide")
         thaw(first)
-        wait_for_log(installation, "first", "database_unreachable", 1)
-        wait_for_log(installation, "first", "standing_by", 1)
+        installation.wait_for_log("first", '"database_unreachable"')
+        installation.wait_for_log("first", '"standing_by"')
 
         rows = fetch_all(engine)
         assert {holder.fence} == {row.fence for row in rows}

@@ -108,10 +108,7 @@ def test_worker_frozen_past_its_lease_writes_nothing(scheduled: Installation) ->
             scheduled.hurry()
             done = scheduled.wait_until_final(asked)
             thaw(first)
-            wait_until(
-                lambda: "claim_lost" in scheduled.read_log("first"),
-                what="the first to notice",
-            )
+            scheduled.wait_for_log("first", "claim_lost")
     after = get(scheduled.engine, asked)
 
     assert done.state == OperationState.SUCCEEDED

@@ -11,17 +11,13 @@ from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK
 from models.operation_state import OperationState, Queue
 from tests.chaos.installation import Installation
 from tests.scheduling import get
-from tests.servers import PATIENCE_S, wait_until
+from tests.servers import PATIENCE_S
 
 
 @pytest.fixture
 def installation(scheduled: Installation) -> Installation:
     """Give that with a scheduler."""
     return scheduled
-
-
-def wait_for_log(installation: Installation, words: str) -> None:
-    wait_until(lambda: words in installation.read_log("first"), what=words)
 
 
 def test_warm_shutdown_finishes_what_runs(installation: Installation) -> None:
@@ -33,7 +29,7 @@ def test_warm_shutdown_finishes_what_runs(installation: Installation) -> None:
         waiting = installation.run("sleep", 0)
         installation.wait_for_state(waiting, "queued")
         first.send_signal(signal.SIGTERM)
-        wait_for_log(installation, "Warm shutdown")
+        installation.wait_for_log("first", "Warm shutdown")
 
         assert first.poll() is None
         gate.touch()
@@ -85,7 +81,7 @@ def test_cold_shutdown_ends_what_came_twice(installation: Installation) -> None:
             task_id=str(running),
             queue=Queue.QUICK.value,
         )
-        wait_for_log(installation, "operation_not_claimed")
+        installation.wait_for_log("first", "operation_not_claimed")
         # It has the slot of the second, which is done with in the parent, too.
         installation.wait_until_final(installation.run("sleep", 0))
         first.send_signal(signal.SIGQUIT)
@@ -105,7 +101,7 @@ def test_second_interrupt_gives_back_what_runs(installation: Installation) -> No
         installation.wait_for_effects(running)
         first.send_signal(signal.SIGINT)
         # Two that wait for it at once would be one to it.
-        wait_for_log(installation, "Warm shutdown")
+        installation.wait_for_log("first", "Warm shutdown")
         first.send_signal(signal.SIGINT)
         first.wait(PATIENCE_S)
         left = get(installation.engine, running)

@@ -132,6 +132,13 @@ class Installation:
         path = self.folder / f"{name}.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
+    def wait_for_log(self, name: str, words: str, count: int = 1) -> None:
+        """Wait until *name* has logged *words* for the *count*-th time."""
+        wait_until(
+            lambda: self.read_log(name).count(words) >= count,
+            what=f"{words} in the log of {name}",
+        )
+
     def add(self, name: str = "sleep", *args: Any, **changes: Any) -> str:
         """Add an action that runs a behaviour of tests/chaos/steps.py by hand only."""
         with reading(self.engine) as connection:
