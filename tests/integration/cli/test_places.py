@@ -132,29 +132,18 @@ def test_port_of_the_metrics_that_is_taken_names_the_setting(
     assert "Set MINUTEHAND_METRICS_PORT" in answer.err
 
 
-def test_folder_in_the_place_of_the_database_is_refused(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("path", ["", "/notes.txt"], ids=["folder", "file"])
+def test_what_is_no_database_is_refused(
+    embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str
 ):
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", f"sqlite:///{tmp_path}")
+    (tmp_path / "notes.txt").write_text("buy milk\n")
+    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", f"sqlite:///{tmp_path}{path}")
 
     answer = embedded("apps", "list")
 
     assert 2 == answer.code
     assert "MINUTEHAND_DATABASE_URL" in answer.err
-
-
-def test_file_that_is_no_database_is_refused(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    path = tmp_path / "notes.txt"
-    path.write_text("buy milk\n")
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", f"sqlite:///{path}")
-
-    answer = embedded("apps", "list")
-
-    assert 2 == answer.code
-    assert "MINUTEHAND_DATABASE_URL" in answer.err
-    assert "buy milk\n" == path.read_text()
+    assert "buy milk\n" == (tmp_path / "notes.txt").read_text()
 
 
 def test_migrate_says_where_the_database_is(call: Call):

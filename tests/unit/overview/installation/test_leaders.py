@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from actions.lease import Holder, Leadership
 from operations.fleet.processes import Process, ProcessRole, Seen
 from overview.installation.leaders import Unled, find_unled
@@ -37,56 +39,45 @@ def make_holder(age: int) -> Holder:
     )
 
 
-HOLDER = make_holder(0)
+HOLDER, STALE = make_holder(0), make_holder(5)
+#: The row of a process that was killed stays for a day.
+KILLED = Seen(
+    Process(ProcessRole.SCHEDULER, "s", "host1", 1, "0", "0", {}),
+    NOW - 90 * MINUTE,
+    NOW - 72 * MINUTE,
+    72 * MINUTE,
+)
+#: Perhaps the first led until the other took over.
+NO_SIGN = [led(2, 50, None), led(1, 90, None)]
 
 
-def test_released_lease_begins_a_stretch():
-    """Until somebody takes it; a short one is none."""
-    history = [led(3, 10, None), led(2, 50, 10), led(1, 90, 72)]
+@pytest.mark.parametrize(
+    ("history", "seen", "holder", "missed", "stretches"),
+    [
+        # A short one is none.
+        ([led(3, 10, None), led(2, 50, 10), led(1, 90, 72)], [], HOLDER, 0, [(72, 50)]),
+        (NO_SIGN, [KILLED], HOLDER, 0, [(72, 50)]),
+        (NO_SIGN, [], HOLDER, 61, [(61, 50)]),
+        (NO_SIGN, [], HOLDER, 0, []),
+        ([led(2, 90, None)], [], STALE, 0, [(5, None)]),
+        ([led(2, 90, 7)], [], None, 0, [(7, None)]),
+        ([], [], None, 0, []),
+    ],
+    ids=["released", "killed", "missed", "no sign", "ran out", "free", "new"],
+)
+def test_stretches_without_a_leader_are_found(
+    history: list[Leadership],
+    seen: list[Seen],
+    holder: Holder | None,
+    missed: int,
+    stretches: list[tuple[int, int | None]],
+):
+    """By what was released, last signs, and what was missed; minutes are before NOW."""
+    first_missed = {2: NOW - missed * MINUTE} if missed else {}
 
-    assert [Unled(NOW - 72 * MINUTE, NOW - 50 * MINUTE)] == find_unled(
-        history, [], HOLDER, now=NOW
-    )
+    found = find_unled(history, seen, holder, now=NOW, missed=first_missed)
 
-
-def test_killed_leader_ended_with_its_last_sign():
-    """The row of a process that was killed stays for a day."""
-    process = Process(ProcessRole.SCHEDULER, "s", "host1", 1, "0", "0", {})
-    seen = Seen(process, NOW - 90 * MINUTE, NOW - 72 * MINUTE, 72 * MINUTE)
-    history = [led(2, 50, None), led(1, 90, None)]
-
-    assert [Unled(NOW - 72 * MINUTE, NOW - 50 * MINUTE)] == find_unled(
-        history, [seen], HOLDER, now=NOW
-    )
-
-
-def test_what_was_missed_tells_when_nobody_led():
-    """Where a killed leader has left no sign."""
-    history = [led(2, 50, None), led(1, 90, None)]
-
-    assert [Unled(NOW - 61 * MINUTE, NOW - 50 * MINUTE)] == find_unled(
-        history, [], HOLDER, now=NOW, missed={2: NOW - 61 * MINUTE}
-    )
-
-
-def test_nothing_is_said_without_a_sign():
-    """Perhaps it led until the other took over."""
-    history = [led(2, 50, None), led(1, 90, None)]
-
-    assert [] == find_unled(history, [], HOLDER, now=NOW)
-
-
-def test_stretch_that_lasts_has_no_end():
-    """A lease that ran out, or one that was released."""
-    stale = make_holder(5)
-
-    assert [Unled(NOW - 5 * MINUTE, None)] == find_unled(
-        [led(2, 90, None)], [], stale, now=NOW
-    )
-    assert [Unled(NOW - 7 * MINUTE, None)] == find_unled(
-        [led(2, 90, 7)], [], None, now=NOW
-    )
-
-
-def test_new_installation_has_no_stretch():
-    assert [] == find_unled([], [], None, now=NOW)
+    assert found == [
+        Unled(NOW - since * MINUTE, None if until is None else NOW - until * MINUTE)
+        for since, until in stretches
+    ]
