@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
+import pytest
+
 from cli.operations_watch import describe, find_warnings
 from models.operation_state import OperationState, StepState
 from overview.operations import ShownOperation, ShownStep
@@ -20,29 +22,26 @@ def make_shown(state: str, *steps: ShownStep) -> ShownOperation:
     )
 
 
-def test_operation_ends_after_its_last_step():
-    """That it succeeded is told last."""
-    lines = describe(make_shown("succeeded", STARTED))
-
-    assert ["  refresh: succeeded", "hello: succeeded"] == lines
+FAILED = replace(STARTED, state=StepState.FAILED, error="no domain 'b'")
+WAITING = make_shown_step("publish", StepState.PENDING)
 
 
-def test_operation_begins_before_its_first_step():
-    """That it runs is told first; a step that has not begun is not told of."""
-    waiting = make_shown_step("publish", StepState.PENDING)
-
-    lines = describe(make_shown("running", STARTED, waiting))
-
-    assert ["hello: running", "  refresh: succeeded"] == lines
-
-
-def test_step_that_failed_says_why():
-    """Whoever waits for a run need not ask again what went wrong."""
-    failed = replace(STARTED, state=StepState.FAILED, error="no domain 'b'")
-
-    lines = describe(make_shown("failed", failed))
-
-    assert ["  refresh: failed: no domain 'b'", "hello: failed"] == lines
+@pytest.mark.parametrize(
+    ("state", "steps", "lines"),
+    [
+        ("succeeded", [STARTED], ["  refresh: succeeded", "hello: succeeded"]),
+        ("running", [STARTED, WAITING], ["hello: running", "  refresh: succeeded"]),
+        ("failed", [FAILED], ["  refresh: failed: no domain 'b'", "hello: failed"]),
+    ],
+)
+def test_operation_ends_after_its_last_step(
+    state: str, steps: list[ShownStep], lines: list[str]
+):
+    """
+    And begins before its first. A step that has not begun is not told of; one that
+    failed says why.
+    """
+    assert lines == describe(make_shown(state, *steps))
 
 
 def test_mail_to_nobody_is_told():
