@@ -28,7 +28,7 @@ from models.database.tables import (
 )
 from models.operation_state import OperationState
 from models.paging import Page, Part, Position
-from models.requests import ActionFilterModel, Trouble
+from models.requests.actions import ActionFilterModel, Trouble
 from models.revision import ActionState
 
 #: How many of the latest failed and missed operations are looked at for actions in

@@ -48,12 +48,8 @@ from operations.adapters.webhooks import RealWebhooks
 from operations.adapters.workspace.workspace import RealWorkspace
 from operations.claiming.heart import Heart, Worker
 from operations.domains import DomainLimits
-from operations.fleet.processes import (
-    Presence,
-    ProcessRole,
-    make_process,
-    read_installation,
-)
+from operations.fleet.presence import Presence, make_process
+from operations.fleet.processes import ProcessRole, read_installation
 from operations.mail.message import Senders
 from operations.ports import Ports, Retention
 from settings import Settings, read_child_environment

@@ -20,7 +20,8 @@ from celery import bootsteps
 
 from models.database.engine import make_engine, writing
 from models.operation_state import WORKER_QUEUES
-from operations.fleet.processes import RENEW_EVERY, Presence, ProcessRole, make_process
+from operations.fleet.presence import Presence, make_process
+from operations.fleet.processes import RENEW_EVERY, ProcessRole
 from settings import Settings, read_settings
 from telemetry import Event
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from actions.small_apps.app_row import delete_small_app
 from actions.small_apps.check_settings import find_sender_doubt
+from actions.small_apps.delete import delete_small_app
 from actions.small_apps.export import fetch_document
 from cli.connection import (
     ask_database,
@@ -26,7 +26,7 @@ from cli.options import (
     takes_json,
 )
 from cli.output import describe_pause, err, format_both, out
-from dispatch.noticer import send_test_notice
+from dispatch.notice_operations import send_test_notice
 from operations.notices.grouping import INSTALLATION, Scope
 from overview.apps.small_apps import (
     AppMail,

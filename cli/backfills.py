@@ -39,7 +39,7 @@ from dispatch.backfills.requests import (
 )
 from models.json_form import get_members
 from models.paging import Page
-from models.requests import DEFAULT_AT_ONCE, BackfillModel, Which
+from models.requests.actions import DEFAULT_AT_ONCE, BackfillModel, Which
 from models.units import format_count, list_counts
 
 #: The most occurrences that people are shown; ``--json`` has all.

@@ -40,7 +40,7 @@ from models.operation_state import (
     StepState,
     Trigger,
 )
-from models.requests import OperationFilterModel
+from models.requests.operations import OperationFilterModel
 from models.units import format_age
 from operations.following import FollowingRun
 from operations.reasons import STATES, read_reason

@@ -31,7 +31,8 @@ from dispatch.bulk.requests import (
 )
 from dispatch.bulk.runner import BulkRunner
 from models.errors import ConflictError, UsageError
-from models.requests import BulkChangeModel, BulkKind, OperationFilterModel
+from models.requests.bulk_changes import BulkChangeModel, BulkKind
+from models.requests.operations import OperationFilterModel
 from models.units import format_count, list_counts
 from operations.cancel_and_retry import (
     CHANGEABLE,

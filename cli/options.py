@@ -27,7 +27,7 @@ from models.errors import RuleError, UsageError
 from models.fields.instants import format_instant, parse_typed_instant
 from models.fields.strict_model import make_complaint, say
 from models.operation_state import OperationState, Queue, Reason
-from models.requests import NoteModel, PauseModel
+from models.requests.notes import NoteModel, PauseModel
 from operations.state import find_operation_id
 from overview.suggestions import suggest_operations, suggest_workers
 

@@ -19,7 +19,7 @@ from cli.options import (
 )
 from cli.output import describe_pause, err, out, say_until
 from models.errors import UsageError
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from models.units import format_count
 from overview.actions.shown import fetch_shown_action
 

@@ -11,7 +11,7 @@ from cli.options import argument, option, takes_json, takes_pause
 from cli.output import describe_pause, err, out, say_until
 from models.fields.zone import load_zone
 from models.operation_state import Queue
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from models.units import format_count, format_seconds, show_instant
 from overview.installation.queues import ShownQueue, fetch_queues
 

@@ -31,7 +31,7 @@ from models.fields.strict_model import show
 from models.occurrence import make_manual_id
 from models.operation import OperationModel, RefreshModel, order_steps
 from models.operation_state import OperationState, Overlap, Queue, Trigger
-from models.requests import RunModel
+from models.requests.actions import RunModel
 from models.scheduled_action import ScheduledActionModel
 from models.when import OnEventModel
 from operations.claiming.claimed import STEPS_KEY

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from actions.lookup import find_filtered
 from models.errors import UsageError
 from models.operation_state import Mark, OperationState
-from models.requests import OperationFilterModel
+from models.requests.operations import OperationFilterModel
 from operations.list_operations import require_operation
 from operations.operation_filter import OperationFilter
 from operations.reasons import CausePattern, make_cause

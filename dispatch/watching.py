@@ -44,7 +44,7 @@ from models.database.tables import (
 )
 from models.expectations import RunTimes, judge, read_expectation
 from models.operation_state import OperationState, Trigger
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from operations.notices.grouping import NoticeKind, make_trouble
 from operations.notices.stored import OVERLAP
 from operations.reasons import find_cause

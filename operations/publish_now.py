@@ -24,7 +24,7 @@ from models.database.tables import (
     small_apps,
 )
 from models.errors import ConflictError, NotFoundError
-from models.requests import MoveRequestModel
+from models.requests.apps import MoveRequestModel
 from operations.adapters.workspace.files import move_live
 from operations.domains import Move
 

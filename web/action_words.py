@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from models.requests import ActionFilterModel, Trouble
+from models.requests.actions import ActionFilterModel, Trouble
 from models.revision import ActionState
 from models.units import capitalize, format_count
 from overview.actions.recent_runs import RecentRun, RecentRuns

@@ -31,7 +31,7 @@ from models.errors import (
 )
 from models.fields.instants import parse_instant
 from models.fields.strict_model import DocumentModel
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from models.units import capitalize
 
 _Model = TypeVar("_Model", bound=DocumentModel)

@@ -47,7 +47,7 @@ from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem, UsageError
 from models.fields.app_bounds import NOTHING_BOUND, AppBounds
 from models.json_form import ASIDE
-from models.requests import UNTIL_RESUMED, PauseModel
+from models.requests.notes import UNTIL_RESUMED, PauseModel
 from models.revision import ActionState, Change
 
 

@@ -24,7 +24,7 @@ from models.database.tables import installation, scheduled_actions, small_apps
 from models.errors import StaleError, UsageError
 from models.fields.instants import format_instant
 from models.operation_state import Queue
-from models.requests import UNTIL_RESUMED, PauseModel
+from models.requests.notes import UNTIL_RESUMED, PauseModel
 from models.revision import Change
 
 PauseScope = Literal["action", "app", "installation", "queue"]

@@ -26,7 +26,7 @@ from models.database.tables import PENDING, QUEUED, operations, queue_pauses
 from models.database.transaction import keep_leader_out
 from models.errors import ConflictError
 from models.operation_state import Queue
-from models.requests import UNTIL_RESUMED, PauseModel
+from models.requests.notes import UNTIL_RESUMED, PauseModel
 
 _pause = queue_pauses.c
 

@@ -50,7 +50,7 @@ from models.database.transaction import keep_leader_out
 from models.errors import ConflictError
 from models.json_form import ASIDE
 from models.operation_state import Queue
-from models.requests import UNTIL_RESUMED, PauseModel
+from models.requests.notes import UNTIL_RESUMED, PauseModel
 
 #: Actions that are written in one transaction, within some tenth of a second.
 WRITTEN_AT_ONCE = 1_000

@@ -26,7 +26,8 @@ from api.routes.action_examples import PAUSES, RUNS
 from dispatch.manual_runs import run_now
 from models.errors import Problem, RuleError
 from models.fields.field_types import Instant
-from models.requests import PauseModel, RunModel
+from models.requests.actions import RunModel
+from models.requests.notes import PauseModel
 from overview.operations import ShownOperation, fetch_shown_operation
 from overview.previews import RunPreview, preview_run
 from overview.recipients import Recipient, fetch_recipient_part

@@ -25,7 +25,7 @@ from api.guarding import ApiRoute
 from api.parameters import NoteQuery, need_app, query, read_query
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
 from models.door.documents import LARGEST_BULK
-from models.requests import ActionFilterModel
+from models.requests.actions import ActionFilterModel
 from models.scheduled_action import ScheduledActionModel
 from overview.actions.recent_runs import MOST_LISTED
 from overview.actions.shown import (

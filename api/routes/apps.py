@@ -17,9 +17,9 @@ from actions.pausing.targets import (
     pause_target,
     resume_target,
 )
-from actions.small_apps.app_row import DeletedApp, delete_small_app
 from actions.small_apps.apply import Applied, ApplyTerms
 from actions.small_apps.check_settings import check_settings
+from actions.small_apps.delete import DeletedApp, delete_small_app
 from actions.small_apps.differences import AppDifference
 from actions.small_apps.export import fetch_document
 from api.answers import ROOT, ListJson, answer, answer_list
@@ -28,7 +28,8 @@ from api.parameters import DryRun, RaiseEvents, apply_or_foresee
 from models.door.app_documents import read_small_app
 from models.door.documents import LARGEST_BULK
 from models.json_form import get_members
-from models.requests import PauseModel, SmallAppBodyModel
+from models.requests.apps import SmallAppBodyModel
+from models.requests.notes import PauseModel
 from models.small_app import SmallAppModel
 from overview.apps.small_apps import (
     DetailedApp,

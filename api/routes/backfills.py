@@ -16,7 +16,7 @@ from dispatch.backfills.requests import (
     fetch_shown_backfill,
     start_backfill,
 )
-from models.requests import BackfillModel
+from models.requests.actions import BackfillModel
 from serving.context import Operator, Viewer
 from serving.guarding import Body
 

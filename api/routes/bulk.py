@@ -17,7 +17,7 @@ from dispatch.bulk.requests import (
     fetch_shown_bulk,
     start_bulk,
 )
-from models.requests import BulkChangeModel
+from models.requests.bulk_changes import BulkChangeModel
 from serving.context import Operator, Viewer
 from serving.guarding import Body
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from api.answers import ROOT, ListJson, answer, answer_begun, answer_list
 from api.guarding import ApiRoute
 from dispatch.manual_runs import BegunRefresh, refresh_now
-from models.requests import MoveRequestModel, RefreshRequestModel
+from models.requests.apps import MoveRequestModel, RefreshRequestModel
 from operations.publish_now import Moved, publish_now, roll_back_now
 from overview.apps.data import (
     DataDomain,

@@ -18,7 +18,8 @@ from api.guarding import ApiRoute
 from api.parameters import query, read_query
 from dispatch.operation_filters import resolve_filter
 from models.errors import ConflictError, NotFoundError
-from models.requests import NoteModel, OperationFilterModel, RetryModel
+from models.requests.notes import NoteModel
+from models.requests.operations import OperationFilterModel, RetryModel
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from operations.operation_log import FIRST_KEPT, LAST_KEPT, LogPage, fetch_log_page
 from operations.state import (

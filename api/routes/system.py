@@ -20,7 +20,7 @@ from api.parameters import OnlyApp, query
 from models.fields.field_types import Instant
 from models.operation_state import Queue
 from models.paging import Part
-from models.requests import NoteModel, PauseModel
+from models.requests.notes import NoteModel, PauseModel
 from overview.actions.auditing import Audit, audit_all
 from overview.doctor.finding import Examined, find_worst
 from overview.installation.status import (

@@ -25,7 +25,7 @@ from api.guarding import ApiRoute
 from api.parameters import DryRun, RaiseEvents, apply_or_foresee, query
 from models.door.app_documents import read_directory, read_patch, read_user
 from models.door.documents import LARGEST_BULK
-from models.requests import UserBodyModel
+from models.requests.apps import UserBodyModel
 from models.small_app import DirectoryModel
 from serving.context import Editor, Viewer
 from serving.cursors import Paged

@@ -27,7 +27,7 @@ from models.fields.instants import format_instant
 from models.json_form import ASIDE
 from models.occurrence import make_operation_id
 from models.operation_state import OperationState, Reason
-from models.requests import BackfillModel, Which
+from models.requests.actions import BackfillModel, Which
 
 _run = operations.c
 

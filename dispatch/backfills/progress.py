@@ -40,7 +40,7 @@ from models.database.tables import (
 )
 from models.decision import make_backfilled_by
 from models.operation_state import OperationState, Overlap, Trigger
-from models.requests import Which
+from models.requests.actions import Which
 from operations.cancel_and_retry import reopen_each
 from operations.record import make_operation, record
 from telemetry import Event

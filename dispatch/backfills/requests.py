@@ -43,7 +43,7 @@ from models.errors import ConflictError, UsageError
 from models.fields.instants import format_instant
 from models.operation_state import OperationState, Overlap, Queue
 from models.paging import Page, Part
-from models.requests import BackfillModel, Which
+from models.requests.actions import BackfillModel, Which
 from models.units import show_instant
 from operations.cancel_and_retry import cancel_each
 from operations.record import count_live

@@ -26,12 +26,9 @@ from models.database.tables import OPEN_BULK_CHANGES, bulk_changes, scheduled_ac
 from models.errors import UsageError
 from models.fields.instants import format_instant
 from models.paging import Page, Part
-from models.requests import (
-    ActionFilterModel,
-    BulkChangeModel,
-    BulkKind,
-    OperationFilterModel,
-)
+from models.requests.actions import ActionFilterModel
+from models.requests.bulk_changes import BulkChangeModel, BulkKind
+from models.requests.operations import OperationFilterModel
 from operations import selecting
 from operations.cancel_and_retry import OperationChange
 from operations.operation_filter import OperationFilter

@@ -39,13 +39,10 @@ from models.errors import (
 )
 from models.fields.app_bounds import NOTHING_BOUND, AppBounds
 from models.paging import Page, Part
-from models.requests import (
-    ActionFilterModel,
-    BulkKind,
-    OperationFilterModel,
-    PauseModel,
-    RunModel,
-)
+from models.requests.actions import ActionFilterModel, RunModel
+from models.requests.bulk_changes import BulkKind
+from models.requests.notes import PauseModel
+from models.requests.operations import OperationFilterModel
 from operations.cancel_and_retry import Changed, OperationChange, change_page
 from operations.reasons import CausePattern
 from operations.selecting import fetch_page

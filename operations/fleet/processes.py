@@ -7,33 +7,22 @@ age of its last sign of life shows it.
 
 from __future__ import annotations
 
-import os
 import shutil
-import socket
-import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import partial
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import sqlalchemy as sa
-import structlog
 from pydantic import BaseModel, SecretStr
 from sqlalchemy.dialects.postgresql import insert
 
-from migrations.schema_revisions import get_newest_revision
 from models.database.engine import Clock, db_now, measure_skew, read_host_clock, reading
 from models.database.tables import ALIVE_FOR, installation, processes
-from models.errors import MinutehandError, UnreachableError
 from models.fields.server_url import hide_sign_in
-from telemetry import Event
 
 
 def fetch_installation(connection: sa.Connection) -> str | None:
@@ -266,116 +255,3 @@ def _describe(value: object, shown: object) -> str:
 def _make_digest(secret: str) -> str:
     digest = blake2b(secret.encode(), digest_size=4, person=b"minutehand")
     return f"digest {digest.hexdigest()}"
-
-
-log = structlog.get_logger()
-
-Connect = Callable[[], AbstractContextManager[sa.Connection]]
-
-
-def make_process(
-    settings: BaseModel,
-    role: ProcessRole,
-    *,
-    name: str | None = None,
-    concurrency: int | None = None,
-) -> Process:
-    """Return this process; without *name*, its name is its role and its host."""
-    hostname = socket.gethostname()
-    return Process(
-        role=role,
-        name=name or f"{role.value}@{hostname}",
-        hostname=hostname,
-        pid=os.getpid(),
-        version=version("minutehand"),
-        revision=get_newest_revision(),
-        settings=describe_settings(settings, role),
-        concurrency=concurrency,
-    )
-
-
-@dataclass(slots=True)
-class Presence:
-    """
-    Records in the table that this process is alive.
-
-    Args:
-        process: This process, as at its start.
-        connect: Gives a connection in a transaction of its own, with a deadline.
-        workspace: The folder whose free space is recorded. None: it is not used here.
-        monotonic: Returns seconds that never jump.
-    """
-
-    process: Process
-    connect: Connect
-    workspace: Path | None = None
-    monotonic: Callable[[], float] = time.monotonic
-    _free_bytes: int | None = field(default=None, init=False)
-    _measuring: threading.Thread | None = field(default=None, init=False)
-    _pauses: int = field(default=0, init=False)
-    _has_ended: bool = field(default=False, init=False)
-    _is_drained: bool = field(default=False, init=False)
-    _renew_at: float = field(default=float("-inf"), init=False)
-
-    def keep(self) -> None:
-        """Give a sign of life if one is due; called in a loop, never raises."""
-        if self.monotonic() >= self._renew_at:
-            self.renew()
-            self._renew_at = self.monotonic() + RENEW_EVERY.total_seconds()
-
-    def renew(self, queues: Sequence[str] = ()) -> bool:
-        """
-        Record that this process is alive and consumes *queues*; never raises.
-
-        After a failure the next call does nothing, because the caller has just waited.
-        A process counts as alive for longer than that.
-
-        Returns:
-            Whether it is asked to take nothing new, as far as is known.
-        """
-        if self._has_ended:
-            return self._is_drained
-        if self._pauses:
-            self._pauses -= 1
-            return self._is_drained
-        if self.workspace is not None:
-            self._measure(self.workspace)
-        self.process = replace(
-            self.process, queues=tuple(queues), free_bytes=self._free_bytes
-        )
-        if not self._write(self._sign):
-            self._pauses = 1
-        return self._is_drained
-
-    def _sign(self, connection: sa.Connection) -> None:
-        self._is_drained = record_sign(connection, self.process)
-
-    def end(self) -> None:
-        """Say that this process stops; never raises."""
-        self._has_ended = True
-        self._write(partial(record_end, process=self.process))
-
-    def _write(self, statement: Callable[[sa.Connection], None]) -> bool:
-        try:
-            with self.connect() as connection:
-                statement(connection)
-        except (MinutehandError, sa.exc.SQLAlchemyError) as error:
-            # Whatever went wrong, the work matters more than its sign of life.
-            expected = isinstance(error, UnreachableError)
-            text = str(error) if expected else str(getattr(error, "orig", error))
-            log.warning(Event.PRESENCE_NOT_TOLD, error=text)
-            return False
-        return True
-
-    def _measure(self, folder: Path) -> None:
-        """Measure the free space in a thread, because a hanging network would block."""
-        if self._measuring is not None and self._measuring.is_alive():
-            self._free_bytes = None
-            return
-
-        def look() -> None:
-            self._free_bytes = measure_free(folder)
-
-        self._measuring = threading.Thread(target=look, name="free-space", daemon=True)
-        self._measuring.start()
-        self._measuring.join(0.1)

@@ -26,7 +26,7 @@ from models.errors import MinutehandError
 from models.fields.delay import split_delay
 from models.json_form import ASIDE
 from models.paging import Page, Part
-from models.requests import ActionFilterModel
+from models.requests.actions import ActionFilterModel
 from models.revision import ActionState
 from models.scheduled_action import ScheduledActionModel
 from models.when import AFTER_ACTION

@@ -31,7 +31,7 @@ from models.decision import NewOperation
 from models.errors import ConflictError, UnreachableError
 from models.occurrence import make_manual_id
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Trigger
-from models.requests import RunModel
+from models.requests.actions import RunModel
 from operations.record import record
 from tests.chaos.apps import PROJECT, TASK, add_apps, backdate_actions
 from tests.chaos.case import Said

@@ -18,7 +18,7 @@ from dispatch.upkeep import NOTICE_AFTER_S, RESCUE_EVERY_S
 from models.database.engine import make_engine, writing
 from models.database.tables import leases, scheduled_actions
 from models.errors import BrokerUnreachableError, UnreachableError
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from scheduler_server import PAUSE_S, Scheduler
 from tests.database import execute, read_by, write_by
 from tests.scheduling import (

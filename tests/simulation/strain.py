@@ -31,7 +31,7 @@ from models.door.documents import read_action_object
 from models.fields.zone import read_zone_data
 from models.occurrence import make_manual_id
 from models.operation_state import Overlap, Queue, Trigger
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from operations.record import record
 from tests.simulation.scenario import APP, OTHER_APP, PEOPLE, SIGNUP
 

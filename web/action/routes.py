@@ -33,7 +33,8 @@ from models.errors import (
 from models.operation import MAILING_STEPS
 from models.operation_state import OperationState
 from models.paging import Page
-from models.requests import NoteModel, RunModel
+from models.requests.actions import RunModel
+from models.requests.notes import NoteModel
 from models.revision import OF_DOCUMENT
 from operations.operation_filter import OperationFilter
 from overview.actions.recent_runs import RecentRuns, fetch_runs_of_action

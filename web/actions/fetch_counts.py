@@ -26,7 +26,7 @@ from actions.list_actions import (
 from actions.read_actions import is_one_of
 from models.database.tables import IDLE_ACTIONS, scheduled_actions
 from models.operation_state import OperationState, Queue
-from models.requests import ActionFilterModel, ActionKind, Trouble
+from models.requests.actions import ActionFilterModel, ActionKind, Trouble
 from models.revision import ActionState
 
 #: The most actions that are looked at: 20 ms. Of more, indexes still know how many

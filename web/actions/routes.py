@@ -15,7 +15,7 @@ from models.errors import NotFoundError, UsageError
 from models.json_form import write_json
 from models.operation_state import Queue
 from models.paging import Page, Part
-from models.requests import ActionFilterModel, ActionKind, Trouble
+from models.requests.actions import ActionFilterModel, ActionKind, Trouble
 from models.revision import ActionState
 from overview.actions.shown import ActionWithRuns, fetch_action_part
 from serving.context import Context, Viewer

@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from starlette.responses import Response
 
 from actions.lookup import fetch_app
-from actions.small_apps.app_row import delete_small_app
 from actions.small_apps.apply import ApplyTerms, apply_small_app
 from actions.small_apps.change_users import (
     NO_TAG,
@@ -20,6 +19,7 @@ from actions.small_apps.change_users import (
     replace_user,
 )
 from actions.small_apps.check_settings import check_settings
+from actions.small_apps.delete import delete_small_app
 from actions.small_apps.export import fetch_document, fetch_known_user
 from models.door.app_documents import read_small_app_object, read_user_object
 from models.errors import InvalidDocumentError, NotFoundError, Problem, UsageError

@@ -11,10 +11,10 @@ from starlette.responses import Response
 from actions.pausing.targets import pause_target, resume_target
 from actions.small_apps.check_settings import find_sender_doubt
 from actions.small_apps.export import UserFilter, fetch_group_part, fetch_user_part
-from dispatch.noticer import send_test_notice
+from dispatch.notice_operations import send_test_notice
 from models.operation_state import OperationState
 from models.paging import Page
-from models.requests import ActionFilterModel, Trouble
+from models.requests.actions import ActionFilterModel, Trouble
 from models.units import format_count
 from operations.operation_filter import OperationFilter
 from overview.actions.shown import fetch_action_part

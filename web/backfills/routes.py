@@ -21,7 +21,7 @@ from dispatch.backfills.requests import (
 from dispatch.stored_requests import RequestState
 from models.errors import MinutehandError
 from models.fields.instants import format_instant
-from models.requests import BackfillModel, Which
+from models.requests.actions import BackfillModel, Which
 from models.role import Role
 from overview.recipients import fetch_recipient_part
 from serving.context import Context, Operator, Viewer

@@ -27,13 +27,8 @@ from models.errors import (
 from models.fields.instants import format_instant
 from models.fields.zone import load_zone
 from models.paging import Page
-from models.requests import (
-    MOST_NAMED,
-    BulkChangeModel,
-    BulkKind,
-    OperationFilterModel,
-    dump_filter,
-)
+from models.requests.bulk_changes import BulkChangeModel, BulkKind, dump_filter
+from models.requests.operations import MOST_NAMED, OperationFilterModel
 from models.role import Role
 from models.units import format_count
 from operations.cancel_and_retry import CHANGEABLE, OperationChange

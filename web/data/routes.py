@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from dispatch.manual_runs import refresh_now
 from models.paging import Page
-from models.requests import MoveRequestModel, RefreshRequestModel
+from models.requests.apps import MoveRequestModel, RefreshRequestModel
 from operations.publish_now import Moved, publish_now, roll_back_now
 from overview.apps.data import DataDomain, fetch_detailed_domain, fetch_domain_part
 from serving.context import Context, Editor, Viewer

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 from starlette.responses import PlainTextResponse, Response
 
 from models.operation_state import OperationState
-from models.requests import NoteModel, RetryModel
+from models.requests.notes import NoteModel
+from models.requests.operations import RetryModel
 from models.role import Role
 from operations.cancel_and_retry import (
     RETRIED_STATES,

@@ -21,7 +21,7 @@ from models.fields.instants import format_instant
 from models.fields.strict_model import show
 from models.operation_state import Mark, OperationState, Queue, Reason, Trigger
 from models.paging import Page
-from models.requests import OperationFilterModel
+from models.requests.operations import OperationFilterModel
 from operations.operation_filter import OperationFilter
 from serving.context import Context
 from web.query import Query

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from actions.pausing.queues import pause_queue, resume_queue
 from models.database.engine import read_clock
 from models.operation_state import WORKER_QUEUES, Queue
-from models.requests import NoteModel, PauseModel
+from models.requests.notes import NoteModel, PauseModel
 from models.units import format_count
 from operations.fleet.processes import RENEW_EVERY
 from overview.installation.leaders import fetch_leaders

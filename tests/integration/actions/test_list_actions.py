@@ -17,7 +17,7 @@ from models.database.engine import reading, writing
 from models.errors import UsageError
 from models.operation_state import OperationState, Queue
 from models.paging import Page
-from models.requests import ActionFilterModel, Trouble
+from models.requests.actions import ActionFilterModel, Trouble
 from models.revision import ActionState
 from tests.database import read_by, turn_pages
 from tests.scheduling import (

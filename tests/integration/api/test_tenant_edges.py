@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from actions.pausing.targets import pause_target
 from models.database.engine import Author, writing
 from models.database.tables import small_apps
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from models.role import Role
 from tests.database import execute
 from tests.integration.api.conftest import APP, OTHER, Web

@@ -25,12 +25,8 @@ from dispatch.clocks import follow_clock_set_back, notice_clock_set_back
 from models.back_off import LEASE
 from models.database.engine import make_engine, reading, writing
 from models.database.transaction import AtOnce
-from models.requests import (
-    BulkChangeModel,
-    BulkKind,
-    ChosenActionsModel,
-    OperationFilterModel,
-)
+from models.requests.bulk_changes import BulkChangeModel, BulkKind, ChosenActionsModel
+from models.requests.operations import OperationFilterModel
 from operations.claiming.claim import await_task, retry_later
 from operations.claiming.claim import claim_operation as claim
 from operations.sending.order import fetch_sendable, mark_sent

@@ -14,7 +14,7 @@ from dispatch.manual_runs import find_requested_id, run_now
 from models.database.engine import reading
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.occurrence import make_manual_id
-from models.requests import RunModel
+from models.requests.actions import RunModel
 from tests.database import race, write_by
 from tests.scheduling import (
     REFRESH,

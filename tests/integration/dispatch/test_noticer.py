@@ -16,7 +16,8 @@ from actions.pausing.pause_and_resume import pause_action
 from actions.posting.post import delete_action
 from actions.small_apps.apply import apply_small_app
 from dispatch import noticer as looking
-from dispatch.noticer import Noticer, send_test_notice
+from dispatch.notice_operations import send_test_notice
+from dispatch.noticer import Noticer
 from models.database.engine import reading, writing
 from models.database.tables import notices, operations
 from models.door.app_documents import read_small_app_object

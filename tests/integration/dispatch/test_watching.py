@@ -17,7 +17,7 @@ from dispatch.noticer import Noticer
 from dispatch.watching import LateLook, Rester
 from models.database.tables import notices
 from models.operation_state import OperationState, Trigger
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from operations.cancel_and_retry import reopen
 from overview.why.instant import explain_instant
 from tests.database import write_by

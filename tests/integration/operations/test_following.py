@@ -20,7 +20,7 @@ from models.decision import NewOperation
 from models.errors import StepError
 from models.occurrence import make_after_id
 from models.operation_state import Trigger
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from operations.cancel_and_retry import cancel, cancel_each, reopen
 from operations.claiming.claim import claim_operation
 from operations.fleet.processes import fetch_secret

@@ -13,7 +13,7 @@ from models.database.engine import Author, writing
 from models.database.tables import changes
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import Queue
-from models.requests import MoveRequestModel
+from models.requests.apps import MoveRequestModel
 from operations.publish_now import Moved, publish_now, roll_back_now
 from tests.database import fetch_rows
 from tests.integration.operations.staging import (

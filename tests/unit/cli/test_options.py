@@ -10,7 +10,7 @@ from pydantic import model_validator
 from cli.options import read_options
 from models.errors import RuleError, UsageError
 from models.fields.strict_model import DocumentModel
-from models.requests import BackfillModel
+from models.requests.actions import BackfillModel
 
 
 class _NeverModel(DocumentModel):

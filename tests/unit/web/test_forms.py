@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from models.errors import InvalidDocumentError, Problem, UsageError
-from models.requests import NoteModel
+from models.requests.notes import NoteModel
 from web.forms import make_refused, read_form, tell_on_pages
 
 ROOT = Path(__file__).parents[3]

@@ -17,7 +17,7 @@ from actions.pausing.pause_and_resume import (
 from actions.pausing.targets import pause_target
 from models.database.engine import Author, reading, writing
 from models.database.tables import changes, scheduled_action_revisions
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from tests.database import write_by
 from tests.scheduling import add_app, edit_action, fetch_action, get_now, post
 

@@ -35,7 +35,7 @@ from models.database.tables import (
     small_apps,
 )
 from models.errors import ConflictError, NotFoundError, UsageError
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from settings import Settings
 from tests.database import execute, fetch_rows, is_waiting_for_lock, read_by
 from tests.integration.test_budget import counting

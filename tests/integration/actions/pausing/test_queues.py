@@ -19,7 +19,7 @@ from models.database.tables import operations, queue_pauses
 from models.errors import ConflictError, StaleError, UsageError
 from models.operation_state import OperationState, Queue
 from models.paging import Page
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from operations.claiming.claim import claim_operation
 from operations.sending.order import fetch_sendable, has_sendable
 from overview.changes import ChangeFilter, fetch_changes

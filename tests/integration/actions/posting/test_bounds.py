@@ -22,7 +22,7 @@ from models.database.engine import read_clock, reading, writing
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError
 from models.fields.app_bounds import read_app_bounds
-from models.requests import UNTIL_RESUMED
+from models.requests.notes import UNTIL_RESUMED
 from models.revision import ActionState
 from overview.doctor.checks.apps import look_at_bounds
 from overview.doctor.finding import View

@@ -9,7 +9,7 @@ from actions.lookup import SYSTEM_APP, fetch_app
 from actions.own_actions import fetch_watch
 from actions.pausing.targets import pause_target
 from actions.receive_events import receive_events
-from actions.small_apps.app_row import DeletedApp, delete_small_app
+from actions.small_apps.delete import DeletedApp, delete_small_app
 from actions.small_apps.export import fetch_apps
 from models.database.engine import db_now, reading, writing
 from models.database.tables import (

@@ -15,7 +15,7 @@ from dispatch.backfills.requests import start_backfill
 from models.database.engine import Author, writing
 from models.database.tables import backfill_occurrences, backfills
 from models.occurrence import make_operation_id
-from models.requests import BackfillModel, Which
+from models.requests.actions import BackfillModel, Which
 from tests.database import fetch_rows, read_by
 from tests.scheduling import (
     MONDAY,

@@ -13,7 +13,7 @@ from dispatch.backfills import planning
 from dispatch.backfills.planning import Recorded
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.occurrence import make_missed_id
-from models.requests import Which
+from models.requests.actions import Which
 from tests.database import write_by
 from tests.integration.dispatch.backfills.backfilling import (
     DAY,

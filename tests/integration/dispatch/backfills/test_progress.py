@@ -21,7 +21,7 @@ from models.database.engine import writing
 from models.database.tables import operations
 from models.occurrence import make_operation_id
 from models.operation_state import Overlap, Queue
-from models.requests import Which
+from models.requests.actions import Which
 from operations.cancel_and_retry import cancel, reopen
 from tests.database import execute, outlives, read_by, write_by
 from tests.integration.dispatch.backfills.backfilling import (

@@ -28,7 +28,7 @@ from models.database.engine import Author, reading, writing
 from models.database.tables import bulk_changes, changes
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.operation_state import Queue
-from models.requests import BulkChangeModel
+from models.requests.bulk_changes import BulkChangeModel
 from tests.database import execute, fetch_rows, outlives, race, read_by, write_by
 from tests.scheduling import (
     REFRESH,

@@ -18,9 +18,9 @@ from models.database.tables import ALIVE_FOR
 from models.errors import ConflictError, NotFoundError
 from models.paging import Page
 from operations.fleet.draining import drain_worker, find_worker, resume_worker
+from operations.fleet.presence import Presence
 from operations.fleet.processes import (
     KEPT_FOR,
-    Presence,
     ProcessRole,
     Seen,
     describe_settings,

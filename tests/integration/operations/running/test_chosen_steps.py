@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from dispatch.manual_runs import run_now
 from models.database.engine import writing
 from models.errors import InvalidDocumentError, StepError, UsageError
-from models.requests import RunModel
+from models.requests.actions import RunModel
 from operations.cancel_and_retry import reopen, retry_or_refuse
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepFunction, StepResult

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from dispatch.manual_runs import run_now
 from models.database.tables import domain_versions
 from models.errors import StepError
-from models.requests import RunModel
+from models.requests.actions import RunModel
 from operations.cancel_and_retry import retry_or_refuse
 from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepResult

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from models.database.engine import reading
 from models.errors import NotFoundError
 from models.paging import Page
-from models.requests import MoveRequestModel
+from models.requests.apps import MoveRequestModel
 from operations.publish_now import publish_now
 from overview.apps.data import (
     DataColumn,

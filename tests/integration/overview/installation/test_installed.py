@@ -11,7 +11,7 @@ from actions.pausing.queues import pause_queue
 from models.database.engine import Author, writing
 from models.json_form import write_json
 from models.operation_state import Queue
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from overview.doctor.examine import find_trouble
 from overview.installation.installed import fetch_installed, make_bundle
 from settings import read_settings

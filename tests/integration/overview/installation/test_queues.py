@@ -13,7 +13,7 @@ from celery_app.lost_children import make_worker_name
 from models.database.engine import Author, reading, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from operations.fleet.draining import drain_worker
 from overview.installation.figures import fetch_lag
 from overview.installation.queues import ShownQueue, fetch_queues

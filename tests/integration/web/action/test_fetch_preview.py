@@ -12,7 +12,7 @@ from actions.pausing.pause_and_resume import pause_action
 from actions.posting.post import delete_action
 from actions.previews.preview import Preview
 from models.errors import InvalidDocumentError
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from tests.database import read_by, write_by
 from tests.scheduling import MONDAY, add_app, edit_action, get_now, post
 from web.action.fetch_preview import preview_stored

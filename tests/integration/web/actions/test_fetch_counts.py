@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from actions.pausing.pause_and_resume import pause_action
 from models.operation_state import Queue
-from models.requests import ActionFilterModel, ActionKind, Trouble
+from models.requests.actions import ActionFilterModel, ActionKind, Trouble
 from models.revision import ActionState
 from tests.database import read_by, write_by
 from tests.scheduling import MONDAY, REFRESH, add_app, edit_action, post, put

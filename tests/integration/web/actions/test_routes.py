@@ -22,7 +22,7 @@ from models.database.tables import operations
 from models.door.documents import read_action_object
 from models.errors import UnreachableError
 from models.operation_state import OperationState
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from models.role import Role
 from tests.database import fetch_rows, read_by, write_by
 from tests.integration.web.conftest import OWN, Browser, enter, new_key

@@ -13,7 +13,7 @@ from actions.pausing.queues import fetch_queue_pause, pause_queue
 from models.database.engine import Author, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
-from models.requests import PauseModel
+from models.requests.notes import PauseModel
 from operations.fleet.processes import fetch_processes
 from tests.database import read_by
 from tests.integration.web.conftest import OWN, Browser, enter, new_key, read

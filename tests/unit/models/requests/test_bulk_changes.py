@@ -10,13 +10,10 @@ import pytest
 from models.door.documents import read_model
 from models.errors import InvalidDocumentError
 from models.fields.strict_model import DocumentModel
-from models.requests import (
-    BackfillModel,
-    BulkChangeModel,
-    NoteModel,
-    PauseModel,
-    RetryModel,
-)
+from models.requests.actions import BackfillModel
+from models.requests.bulk_changes import BulkChangeModel
+from models.requests.notes import NoteModel, PauseModel
+from models.requests.operations import RetryModel
 
 
 def read(**given: Any) -> BulkChangeModel:
