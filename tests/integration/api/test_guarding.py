@@ -6,9 +6,12 @@ import json
 from uuid import uuid4
 
 import pytest
+import sqlalchemy as sa
 
 from api.openapi import COMMITTED
+from models.database.tables import idempotency_keys
 from models.role import Role
+from tests.database import execute
 from tests.integration.api.conftest import APP, Web
 from tests.integration.api.documented import find_routes
 from tests.integration.api.test_examples import send
@@ -33,6 +36,18 @@ def test_idempotency_key_is_of_one_request(web: Web):
 
     assert other.status_code == 422
     assert other.json()["errors"][0]["parameter"] == "Idempotency-Key"
+
+
+def test_repeat_comes_again_while_the_first_runs(web: Web):
+    """Nobody does the work a second time meanwhile."""
+    headers = {"Idempotency-Key": "mine"}
+    web.post("/actions", make_document(), headers=headers)
+    execute(web.engine, sa.update(idempotency_keys).values(status=None, body=None))
+
+    again = web.post("/actions", make_document(), headers=headers)
+
+    assert (409, "1") == (again.status_code, again.headers["retry-after"])
+    assert "still running" in again.json()["detail"]
 
 
 def test_refused_document_says_where(web: Web):

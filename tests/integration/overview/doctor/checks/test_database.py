@@ -88,7 +88,8 @@ def test_broker_that_does_not_answer_is_bad(postgres_engine: sa.Engine):
 
     assert "bad" == found.health
     assert "the call to the broker failed" in found.detail
-    assert not {"..", "hunter2"} & {*found.detail.split()}
+    assert ".." not in found.detail
+    assert "hunter2" not in found.detail
 
 
 def test_what_lies_aside_is_counted(postgres_engine: sa.Engine, redis_url: str):
