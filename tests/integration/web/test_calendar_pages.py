@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from models.errors import UnreachableError
 from models.role import Role
-from tests.integration.web.conftest import enter, new_key, read
+from tests.integration.web.conftest import Browser, enter, new_key, read
 from tests.scheduling import add_app, post
 
 #: Long after all that is posted here takes effect.
@@ -102,15 +102,16 @@ PARTS = (
 
 
 def test_a_part_that_cannot_be_read_is_told(
-    browser: TestClient, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+    browse: Browser, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
     """With the reason; the rest of the page stays."""
-    sign_in(browser, engine)
 
     def fail(*_: object, **__: object) -> None:
         raise UnreachableError("the database is away")
 
     for path, part, told in PARTS:
+        browser = browse()  # a server keeps what took it long
+        sign_in(browser, engine)
         with monkeypatch.context() as patch:
             patch.setattr(part, fail)
             page = read(browser, path)
