@@ -69,6 +69,17 @@ def test_filters_are_kept_from_page_to_page(browser: TestClient, engine: sa.Engi
         assert "app=shop&queue=quick" in page
 
 
+@pytest.mark.usefixtures("_actions")
+def test_tenant_sees_only_its_own(browser: TestClient, engine: sa.Engine):
+    """Whatever the link asks for."""
+    sign_in(browser, engine, "shop")
+
+    for path in PAGES:
+        page = read(browser, f"{path}&app=books")
+        assert "There is no app 'books'" in page
+        assert "books" not in page.replace("'books'", "").replace("app=books", "")
+
+
 TOLD = {
     "/calendar?week=43": "'43' is not a week, such as",
     "/calendar?week=9999-W01": "too far away",
