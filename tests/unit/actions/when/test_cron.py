@@ -179,3 +179,31 @@ def test_look_back_finds_the_last_of_the_look_ahead(
     )
 
     assert (ahead[-1] if ahead else None) == last
+
+
+@pytest.mark.parametrize(
+    ("after", "is_found"),
+    [
+        (timedelta(microseconds=-1), False),
+        (timedelta(0), True),
+        (timedelta(minutes=5, microseconds=-1), True),
+        (timedelta(minutes=5), False),
+    ],
+)
+def test_look_back_is_five_minutes_if_none_is_given(
+    after: timedelta, *, is_found: bool
+):
+    """Open at its start: each minute is in one window of ticks that follow closely."""
+    seven = datetime(2026, 11, 23, 6, tzinfo=UTC)
+
+    found = get_cron_last_occurrence("0 7 * * *", PARIS, now=seven + after)
+
+    assert (seven if is_found else None) == found
+
+
+def test_naive_now_is_refused():
+    """A time without offset would be read in the zone of the host."""
+    naive = datetime(2026, 11, 23, 7)  # noqa: DTZ001 - on purpose
+
+    with pytest.raises(ValueError, match="now has no UTC offset"):
+        get_cron_last_occurrence("0 7 * * *", PARIS, now=naive)
