@@ -38,6 +38,10 @@ _LIVES = timedelta(minutes=1)
 
 _CHUNK = 500
 
+#: Of an action that cannot be decided, now or by the first tick. What may pass until
+#: then, such as want of memory, is none of these.
+_BAD = (ValueError, ArithmeticError, LookupError, TypeError)
+
 
 def lock_lease(connection: sa.Connection) -> None:
     """Keep every scheduler from leading until the commit."""
@@ -124,7 +128,7 @@ def _decide(
     no_time = timedelta(0)  # every occurrence is older than this look-back
     for action in due:
         known = action, events.get(action.uid, ()), following.get(action.uid)
-        with suppress(Exception):
+        with suppress(*_BAD):
             decisions.append(decide(*known, now=now, lookback=no_time, memo={}))
     return decisions
 

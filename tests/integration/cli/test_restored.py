@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from typing import Any
+from unittest.mock import Mock
 from uuid import UUID, uuid4
 
 import pytest
@@ -160,6 +161,19 @@ def test_action_that_fails_otherwise_holds_up_no_other(
 
     assert 1 == restore(call, made_at)["missed_actions"]
     assert ["good"] == [row.action_uid for row in fetch_all(engine)]
+
+
+def test_want_of_memory_ends_it(
+    call: Call, engine: sa.Engine, made_at: datetime, monkeypatch: pytest.MonkeyPatch
+):
+    """It passes, and the first tick would not record as missed what was due."""
+    post_before(engine, made_at, when=EACH_MINUTE)
+    monkeypatch.setattr("actions.restore_actions.decide", Mock(side_effect=MemoryError))
+
+    with pytest.raises(MemoryError):
+        call("restored", "--as-of", made_at.isoformat())
+
+    assert [] == fetch_all(engine)
 
 
 @pytest.mark.parametrize("catch_up", ["none", "all"])
