@@ -1,4 +1,9 @@
-"""One leader among many schedulers: a lease in the database, judged by its clock."""
+"""
+One leader among many schedulers: a lease in the database, judged by its clock.
+
+The lease is an optimisation; the data is guarded by the fence, a number that each new
+leader raises and each of its transactions checks.
+"""
 
 from __future__ import annotations
 

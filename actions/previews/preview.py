@@ -308,6 +308,8 @@ def preview_batch_line(
     """
     Return the answer to one line of ``preview --batch``; never raises.
 
+    Made for comparison with other schedulers: the answers are bare instants.
+
     Args:
         line: ``{"id", "action", "from", "until"}``: *action* is a document as it is
             posted; *from* (inclusive) and *until* (exclusive) have a UTC offset. An
