@@ -26,9 +26,9 @@ from migrations.schema_revisions import (
     get_newest_revision,
     get_schema_revision,
 )
-from models.database.engine import writing
+from models.database.engine import reading, writing
 from models.database.tables import installation
-from models.errors import UnreachableError
+from models.errors import UnreachableError, UsageError
 
 __all__ = ["check_schema", "get_newest_revision", "get_schema_revision", "migrate"]
 
@@ -85,7 +85,8 @@ def migrate(
         sleep: Waits between two attempts at a table that is in use.
 
     Raises:
-        UsageError: If the database is newer, and this program does not work with it.
+        UsageError: If the database is newer, and this program does not work with it; or
+            empty, and not in UTF-8.
         UnreachableError: If a table stayed in use, or the database is away.
     """
     found = get_schema_revision(engine)
@@ -95,8 +96,11 @@ def migrate(
     missing = _find_missing(found, versions)
     if not missing:
         return
-    if engine.dialect.name == "postgresql" and found is not None:
-        make_ahead(engine, [script.module for script in missing])
+    if engine.dialect.name == "postgresql":
+        if found is None:
+            _demand_utf8(engine)
+        else:
+            make_ahead(engine, [script.module for script in missing])
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             _upgrade(engine, versions, missing[-1], lock_timeout)
@@ -106,6 +110,16 @@ def migrate(
             sleep(_PAUSE_S)
         else:
             return
+
+
+def _demand_utf8(engine: sa.Engine) -> None:
+    with reading(engine) as connection:
+        encoding = connection.execute(sa.text("show server_encoding")).scalar_one()
+    if encoding != "UTF8":
+        raise UsageError(
+            f"the database is in {encoding}, which cannot keep all that people write."
+            " Make another: createdb -E UTF8 -T template0 NAME"
+        )
 
 
 def _find_missing(found: str | None, versions: Path) -> list[Script]:

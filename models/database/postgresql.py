@@ -108,6 +108,7 @@ def _make_connect(url: sa.URL, timeout: timedelta) -> Callable[[], _DeadlineConn
     milliseconds = int(timeout.total_seconds() * 1000)
     settings = {
         "timezone": "UTC",
+        "datestyle": "ISO",  # the driver reads no other
         # compiling the statement that looks for what waits takes seconds as soon as
         # much does, and executing it milliseconds
         "jit": "off",
@@ -129,6 +130,7 @@ def _make_connect(url: sa.URL, timeout: timedelta) -> Callable[[], _DeadlineConn
             dsn,
             options=options,
             autocommit=True,
+            client_encoding="UTF8",
             connect_timeout=max(2, int(timeout.total_seconds() / 2)),
             application_name="minutehand",
             tcp_user_timeout=milliseconds,

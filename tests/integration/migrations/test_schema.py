@@ -15,6 +15,7 @@ from models.database import tables
 from models.database.engine import make_engine
 from models.database.tables import metadata
 from models.errors import UsageError
+from tests.conftest import new_database, show_url
 from tests.database import race
 
 
@@ -100,6 +101,16 @@ def test_migrating_twice_changes_nothing(unmigrated_url: str):
         migrate(engine)
         check_schema(engine)
     engine.dispose()
+
+
+def test_database_that_is_not_in_utf8_is_refused(postgres_server_url: str):
+    """Such as one of a server that was made without a locale."""
+    template = "template0 encoding 'SQL_ASCII' locale 'C'"
+    with new_database(postgres_server_url, template) as url:
+        engine = make_engine(show_url(url))
+        with pytest.raises(UsageError, match="database is in SQL_ASCII"):
+            migrate(engine)
+        engine.dispose()
 
 
 def test_migrations_at_the_same_time_take_turns(unmigrated_url: str):

@@ -15,12 +15,13 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from actions.lease import Leader
-from models.database.engine import make_engine, reading, writing
+from models.database.engine import make_engine, measure_skew, reading, writing
 from models.database.tables import change_head, small_apps
 from models.errors import UnreachableError, UsageError
 from operations.claiming.claim import claim_operation
 from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart
+from tests.conftest import show_url
 from tests.database import execute
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
@@ -51,6 +52,23 @@ def fail_with(engine: sa.Engine, state: str) -> None:
         connection.exec_driver_sql(
             f"do $$ begin raise exception 'it fails' using errcode = '{state}'; end $$"
         )
+
+
+def test_role_decides_nothing_about_what_is_read(
+    postgres_engine: sa.Engine, postgres_url: str
+):
+    """Neither how dates are written, nor which letters there are."""
+    name = f"tests_{uuid4().hex[:8]}"
+    execute(postgres_engine, sa.text(f"create role {name} login"))
+    for setting in ("datestyle = 'German'", "client_encoding = 'SQL_ASCII'"):
+        execute(postgres_engine, sa.text(f"alter role {name} set {setting}"))
+    engine = make_engine(show_url(sa.make_url(postgres_url).set(username=name)))
+
+    with reading(engine) as connection:
+        assert measure_skew(connection) < MINUTE
+        assert "→" == connection.execute(sa.text("select '→'")).scalar_one()
+    engine.dispose()
+    execute(postgres_engine, sa.text(f"drop role {name}"))
 
 
 def test_database_that_is_read_only_is_away(engine: sa.Engine):
