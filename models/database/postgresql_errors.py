@@ -32,14 +32,15 @@ def is_ailing(error: BaseException | None) -> bool:
     return _get_state(error).startswith(_AILING)
 
 
-#: SQLSTATE of a right that the role lacks. The driver classes it as a mistake in the
-#: statement, but the statement is ours, and a GRANT puts it right.
-_REFUSED = "42501"
+#: SQLSTATEs of a right that the role lacks, and of a schema that it may not use. The
+#: driver classes them as mistakes in the statement, but the statement is ours, and a
+#: GRANT puts it right.
+_REFUSED = ("42501", "3F000")
 
 
 def is_refused(error: BaseException | None) -> bool:
     """Tell whether *error* says that the role lacks a right."""
-    return _get_state(error) == _REFUSED
+    return _get_state(error) in _REFUSED
 
 
 #: Beginning of the SQLSTATEs of values that do not fit; their messages quote the value.

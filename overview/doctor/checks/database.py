@@ -246,14 +246,20 @@ _LESS = {"changes": ("SELECT", "INSERT")}
 #: Alembic's table, which says which schema the database has.
 _VERSION = "alembic_version"
 
-#: A table that does not exist is left out: its migration has not been applied.
+#: A table that does not exist is left out: its migration has not been applied. Before
+#: the first one, the schema has to take tables.
 _MISSING = sa.text(
     """
-    SELECT current_user AS role, pair->>0 AS named, pair->>1 AS needed
+    (SELECT current_user AS role, pair->>0 AS named, pair->>1 AS needed
     FROM jsonb_array_elements(CAST(:pairs AS jsonb)) WITH ORDINALITY
         AS pairs (pair, place)
     WHERE NOT has_table_privilege(to_regclass(pair->>0), pair->>1)
-    ORDER BY place
+    ORDER BY place)
+    UNION ALL
+    SELECT current_user, 'SCHEMA ' || named, needed
+    FROM coalesce(current_schema(), 'public') AS named,
+        unnest(ARRAY['USAGE', 'CREATE']) AS needed
+    WHERE to_regclass(:version) IS NULL AND NOT has_schema_privilege(named, needed)
     """
 )
 
@@ -263,10 +269,10 @@ def find_missing_grants(connection: sa.Connection) -> list[str]:
     Return which rights the role of *connection* lacks, and how to grant them.
 
     Args:
-        connection: To a migrated database. SQLite has no rights.
+        connection: To a database, migrated or not. SQLite has no rights.
 
     Returns:
-        A sentence for each table; empty if every right is granted.
+        A sentence for each table, or for the schema; empty if every right is granted.
     """
     if connection.dialect.name != "postgresql":
         return []
@@ -278,7 +284,8 @@ def find_missing_grants(connection: sa.Connection) -> list[str]:
         ),
         (_VERSION, "SELECT"),
     ]
-    rows = connection.execute(_MISSING, {"pairs": json.dumps(pairs)})
+    values = {"pairs": json.dumps(pairs), "version": _VERSION}
+    rows = connection.execute(_MISSING, values)
     missing: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         missing.setdefault((row.role, row.named), []).append(row.needed)

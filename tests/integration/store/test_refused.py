@@ -14,6 +14,7 @@ from prometheus_client import REGISTRY
 
 from actions.lease import Leader
 from celery_app.tasks import execute
+from migrations.schema import migrate
 from models.back_off import LEASE
 from models.database.engine import make_engine, writing
 from models.database.journal import note_change
@@ -26,6 +27,7 @@ from overview.doctor.examine import find_trouble
 from scheduler_server import PAUSE_S, Scheduler
 from settings import read_settings
 from telemetry import configure_logging
+from tests.conftest import new_database, show_url
 from tests.database import read_by, write_by
 from tests.presence import SETTINGS
 from tests.scheduling import (
@@ -78,14 +80,18 @@ class Role:
             for command in commands:
                 connection.execute(sa.text(command.format(self.name)))
 
+    def drop(self) -> None:
+        """Let it be gone, with what it owns."""
+        self.engine.dispose()
+        self.tell("drop owned by {}", "drop role {}")
+
 
 @pytest.fixture
 def role(postgres_engine: sa.Engine, postgres_url: str) -> Iterator[Role]:
     """Give a role that is gone after the test."""
     made = Role(postgres_engine, postgres_url)
     yield made
-    made.engine.dispose()
-    made.tell("drop owned by {}", "drop role {}")
+    made.drop()
 
 
 @pytest.fixture
@@ -173,6 +179,26 @@ def test_missing_grants_are_named(role: Role):
         f" Run: GRANT INSERT, UPDATE ON operations TO {role.name}"
     )
     assert ([expected], []) == (missing, granted)
+
+
+@pytest.mark.parametrize("lacking", ["CREATE", "USAGE, CREATE"])
+def test_right_to_make_the_tables_is_named(postgres_server_url: str, lacking: str):
+    """Since PostgreSQL 15 nobody but the owner of a database may make any there."""
+    with new_database(postgres_server_url, "template0") as url:
+        owner = make_engine(show_url(url))
+        with writing(owner) as connection:
+            connection.exec_driver_sql(f"revoke {lacking} on schema public from public")
+        role = Role(owner, show_url(url))
+        with pytest.raises(UnreachableError, match="The doctor lists the missing"):
+            migrate(role.engine)
+        found = list(find_trouble(role.engine, SETTINGS))
+        role.tell(f"grant {lacking} on schema public to {{}}")
+        migrate(role.engine)
+        role.drop()
+        owner.dispose()
+
+    expected = f"Run: GRANT {lacking} ON SCHEMA public TO {role.name}"
+    assert [False, True] == [expected in each.detail for each in found]
 
 
 def test_look_that_is_refused_is_a_finding(role: Role):
