@@ -22,7 +22,7 @@ from actions.importing.origins.clock_times import (
     spell,
 )
 from actions.importing.origins.imported import ActionDraft, Stored, Table, refuse
-from actions.importing.origins.tasks import make_plain, run_task
+from actions.importing.origins.tasks import run_task
 from models.fields.duration import write_elapsed
 from models.fields.field_types import WEEKDAYS
 from models.fields.zone import first_instant_at, load_zone
@@ -312,7 +312,7 @@ def _read_function(draft: ActionDraft, func: Any) -> None:
     args, kwargs = draft.fields.get("args") or (), draft.fields["kwargs"] or {}
     named = {str(key): value for key, value in kwargs.items()}
     task = func.replace(":", ".")
-    run_task(draft, task, make_plain(args), make_plain(named))
+    run_task(draft, task, args, named)
 
 
 _TRIGGERS: Mapping[str, Callable[[ActionDraft, _State], _Rules]] = {

@@ -160,10 +160,8 @@ def _read_schedule(draft: ActionDraft, schedule: Mapping[str, Any]) -> None:
 def _read_task(draft: ActionDraft, task: object) -> None:
     fields = draft.fields
     options = dict(fields.get("options") or {})
-    expires = options.get("expires")
-    if isinstance(expires, str):
-        instant = datetime.fromisoformat(expires)
-        options["expires"] = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    if isinstance(expires := options.get("expires"), str):
+        options["expires"] = _read_instant(expires)
     run_task(draft, task, fields.get("args") or (), fields.get("kwargs"), options)
     if fields["schedule"]["kind"] == "crontab" and fields["timezone"] is None:
         draft.remarks.append(

@@ -43,7 +43,7 @@ from actions.importing.origins.imported import (
     read_schedule,
     refuse,
 )
-from actions.importing.origins.tasks import make_plain, run_task
+from actions.importing.origins.tasks import run_task
 from actions.when.searching import find_occurrences
 from models.errors import InvalidDocumentError
 from models.fields.duration import write_elapsed
@@ -305,27 +305,28 @@ def _read_object(value: dict[str, Any]) -> Any:
 
 
 def _read_schedule(draft: ActionDraft, schedule: Any) -> None:
-    kind, state = _open(schedule)
-    if kind == "crontab":
-        add_crontab(draft, state, None)
-        draft.remarks.append(
-            f"Read in {draft.defaults.timezone}; redbeat reads it in the timezone of"
-            " its application (--timezone)."
-        )
-    elif kind == "interval":
-        kind_of_last, last = _open(draft.fields["meta"].get("last_run_at"))
-        begins = _read_time(last) if kind_of_last == "datetime" else None
-        add_interval(draft, float(state["every"]), begins)
-    elif kind == "rrule":
-        rule = _read_rrule(state)
-        draft.rule = str(rule)
-        add_recurrence(draft, rule)
-        _explain(draft, rule)
-    else:
-        refuse_unknown(draft, kind or json.dumps(schedule)[:80])
+    match schedule:
+        case Stored("crontab", state):
+            add_crontab(draft, state, None)
+            draft.remarks.append(
+                f"Read in {draft.defaults.timezone}; redbeat reads it in the timezone"
+                " of its application (--timezone)."
+            )
+        case Stored("interval", state):
+            last = _read_value(draft.fields["meta"].get("last_run_at"))
+            begins = last if isinstance(last, datetime) else None
+            add_interval(draft, float(state["every"]), begins)
+        case Stored("rrule", state):
+            _read_rule(draft, _read_rrule(state))
+        case Stored(kind):
+            refuse_unknown(draft, kind)
+        case _:
+            refuse_unknown(draft, json.dumps(schedule)[:80])
 
 
-def _explain(draft: ActionDraft, rule: Recurrence) -> None:
+def _read_rule(draft: ActionDraft, rule: Recurrence) -> None:
+    draft.rule = str(rule)
+    add_recurrence(draft, rule)
     if rule.zone != "UTC":
         draft.remarks.append(
             f"redbeat keeps dtstart at {rule.dtstart:%z} all year, so {rule.zone}; for"
@@ -338,20 +339,18 @@ def _explain(draft: ActionDraft, rule: Recurrence) -> None:
 
 def _read_task(draft: ActionDraft, task: object) -> None:
     fields = draft.fields
-    options = {}
-    for name, value in (fields.get("options") or {}).items():
-        kind, state = _open(value)
-        options[name] = _read_time(state) if kind == "datetime" else value
+    given = (fields.get("options") or {}).items()
+    options = {name: _read_value(value) for name, value in given}
     args, kwargs = fields.get("args") or (), fields.get("kwargs") or {}
-    run_task(draft, task, make_plain(args), make_plain(kwargs), options)
+    run_task(draft, task, args, kwargs, options)
 
 
 def _read_rrule(value: Mapping[str, Any]) -> Recurrence:
     dtstart = _read_instant(value, "dtstart")
     if dtstart is None:
         refuse("It has no dtstart. Save the entry once more first.")
-    by = {name: tuple(map(_read_part, _list(value.get(name)))) for name in _BY}
-    week = next(map(_read_part, _list(value.get("wkst"))), None)
+    by = {name: _read_parts(value.get(name)) for name in _BY}
+    week = next(iter(_read_parts(value.get("wkst"))), None)
     return Recurrence(
         freq=int(value["freq"]),
         dtstart=dtstart,
@@ -373,31 +372,26 @@ def _read_instant(value: Mapping[str, Any], name: str) -> datetime | None:
     return datetime.fromtimestamp(seconds, tz=timezone(offset) if offset else UTC)
 
 
-def _list(value: Any) -> list[Any]:
+def _read_parts(value: Any) -> tuple[Any, ...]:
+    """Return the values of a part: none, one, or a list."""
     if value is None:
-        return []
-    return value if isinstance(value, list) else [value]
+        return ()
+    read = map(_read_value, value if isinstance(value, list) else [value])
+    return tuple(each if isinstance(each, weekday) else int(each) for each in read)
 
 
-def _read_part(value: Any) -> Any:
-    kind, state = _open(value)
-    if kind == "weekday":
-        return weekday(int(state["wkday"]), state.get("n"))
-    return int(value)
-
-
-def _open(value: Any) -> tuple[str, Any]:
-    """Return what class *value* was of, and what it held; "" and itself for JSON."""
-    return (value.kind, value.state) if isinstance(value, Stored) else ("", value)
-
-
-def _read_time(value: Mapping[str, Any]) -> datetime:
-    parts = {name: part for name, part in value.items() if name != "timezone"}
-    zone = value.get("timezone", "UTC")
-    if isinstance(zone, str):
-        return datetime(**parts, tzinfo=ZoneInfo(zone))
-    # a number is what redbeat writes for an offset, in seconds
-    return datetime(**parts, tzinfo=timezone(timedelta(seconds=zone)))
+def _read_value(value: Any) -> Any:
+    """Return the day or the instant that redbeat kept, or *value* as it is."""
+    match value:
+        case Stored("weekday", state):
+            return weekday(int(state["wkday"]), state.get("n"))
+        case Stored("datetime", {**parts}):
+            zone = parts.pop("timezone", "UTC")
+            # a number is what redbeat writes for an offset, in seconds
+            is_named = isinstance(zone, str)
+            made = ZoneInfo(zone) if is_named else timezone(timedelta(seconds=zone))
+            return datetime(**parts, tzinfo=made)
+    return value
 
 
 #: A key of redbeat: its definition, and its ``meta``.

@@ -32,20 +32,14 @@ def run_task(
     Args:
         draft: Gets the step, and what differs.
         name: As the task is registered; the door checks it.
-        args: As JSON has them; see UNREADABLE.
+        args: As their origin has them; see UNREADABLE.
         kwargs: As *args*.
         options: Of ``apply_async``, by name; None and empty ones mean nothing.
 
     Raises:
         CannotBeError: If an argument is something that JSON has not.
     """
-    kwargs = kwargs or {}
-    found = next(_find_unreadable([args, kwargs]), None)
-    if found is not None:
-        refuse(
-            f"Its arguments have {found}, which JSON has not. Let the task take text"
-            " or a number, and change the entry first."
-        )
+    args, kwargs = _make_plain(args), _make_plain(kwargs or {})
     given = {
         option: value
         for option, value in (options or {}).items()
@@ -100,24 +94,18 @@ def _find_way(draft: ActionDraft, given: dict[str, object]) -> dict[str, JsonVal
     return way if all(way.values()) else {"queue": queue or draft.defaults.queue}
 
 
-def make_plain(value: object) -> Any:
-    """Return *value* as JSON has it; what JSON has not is marked."""
+def _make_plain(value: Any) -> Any:
+    """Return *value* as JSON has it; refuse what JSON has not."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
-        return [make_plain(each) for each in value]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: make_plain(each) for key, each in value.items()}
+        return [_make_plain(each) for each in value]
+    is_plain = isinstance(value, dict) and all(isinstance(key, str) for key in value)
+    if is_plain and UNREADABLE not in value:
+        return {key: _make_plain(each) for key, each in value.items()}
     kind = value.kind if isinstance(value, Stored) else type(value).__name__
-    return {UNREADABLE: f"a {kind}"}
-
-
-def _find_unreadable(value: object) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        if UNREADABLE in value:
-            yield str(value[UNREADABLE])[:80]
-        for each in value.values():
-            yield from _find_unreadable(each)
-    elif isinstance(value, list | tuple):
-        for each in value:
-            yield from _find_unreadable(each)
+    found = str(value[UNREADABLE] if is_plain else f"a {kind}")
+    return refuse(
+        f"Its arguments have {found[:80]}, which JSON has not. Let the task take text"
+        " or a number, and change the entry first."
+    )

@@ -65,23 +65,18 @@ def open_database(url: str, *, of: str) -> Iterator[sa.Connection]:
             if engine.dialect.name == "postgresql":
                 connection.execute(sa.text("SET TRANSACTION READ ONLY"))
             yield connection
-    except UnreachableError as error:
-        _explain_missing(error, of)
-        raise
-    except sa.exc.DBAPIError as error:
-        _explain_missing(error, of)
-        said = str(error.orig).strip().partition("\n")[0]
+    except (UnreachableError, sa.exc.DBAPIError) as error:
+        original = getattr(error, "orig", None)
+        text = f"{error} {type(original).__name__}"
+        if any(each in text for each in _NO_TABLE):
+            msg = f"the database has no tables of {of}. Is it the right one?"
+            raise UsageError(msg) from None
+        if original is None:
+            raise
+        said = str(original).strip().partition("\n")[0]
         raise UnreachableError(f"the database of {of} cannot be read: {said}") from None
     finally:
         engine.dispose()
-
-
-def _explain_missing(error: Exception, of: str) -> None:
-    """Raise a better error if tables are missing."""
-    text = f"{error} {type(getattr(error, 'orig', None)).__name__}"
-    if any(each in text for each in _NO_TABLE):
-        msg = f"the database has no tables of {of}. Is it the right one?"
-        raise UsageError(msg) from None
 
 
 def _make_engine(url: str) -> sa.Engine:
@@ -285,7 +280,12 @@ class InertUnpickler(pickle._Unpickler):  # noqa: SLF001 - see its docstring
 
     It is Python's own implementation in Python, whose memory grows with the pickle; the
     one in C would reserve as much as a forged pickle asks for.
+
+    A pickle may hold one list in many places, twice in each of forty levels. So the
+    values are counted, of which there are too many in what was made up.
     """
+
+    _left = _MOST_VALUES
 
     def find_class(self, module: str, name: str) -> Any:
         """Return what stands for a class or function; nothing is imported."""
@@ -294,22 +294,9 @@ class InertUnpickler(pickle._Unpickler):  # noqa: SLF001 - see its docstring
 
     def load(self) -> Any:
         """Return the whole of it, with Stored in the place of objects."""
-        return _Settler().settle(super().load())
+        return self._settle(super().load())
 
-
-class _Settler:
-    """
-    Turns what stands for objects into Stored, also inside of lists and dicts.
-
-    A pickle may hold one list in many places, twice in each of forty levels. So the
-    values are counted, of which there are too many in what was made up.
-    """
-
-    def __init__(self) -> None:
-        self._left = _MOST_VALUES
-
-    def settle(self, value: Any) -> Any:
-        """Return *value* without inert objects."""
+    def _settle(self, value: Any) -> Any:
         self._left -= 1
         if self._left < 0:
             raise ValueError(f"it has more than {_MOST_VALUES:,} values")
@@ -317,7 +304,7 @@ class _Settler:
             # slots come as a pair of two dicts
             state = value.__dict__.get("state", {})
             parts = state if isinstance(state, tuple) else (state,)
-            known = [self.settle(part) for part in parts if isinstance(part, dict)]
+            known = [self._settle(part) for part in parts if isinstance(part, dict)]
             held = {str(name): each for part in known for name, each in part.items()}
             return Stored(value.kind, held)
         if isinstance(value, dict):
@@ -325,9 +312,9 @@ class _Settler:
                 key if isinstance(key, str | int | float) else type(key).__name__
                 for key in value
             )
-            return dict(zip(keys, map(self.settle, value.values()), strict=True))
+            return dict(zip(keys, map(self._settle, value.values()), strict=True))
         if isinstance(value, list | tuple):
-            return type(value)(self.settle(each) for each in value)
+            return type(value)(self._settle(each) for each in value)
         if isinstance(value, type):
             return Stored(getattr(value, "kind", value.__name__))
         return value
