@@ -94,10 +94,16 @@ def fetch_unreported(
     ]
     if apps is not None:
         bounds.append(operations.c.app.in_(apps))
-    marks = (
-        sa.select(deliveries.c.operation_id, sa.func.count().label("mails"))
+    # Materialized, or SQLite would walk all mails to have them in groups.
+    few = (
+        sa.select(deliveries.c.operation_id)
         .where(UNCERTAIN.of("deliveries"), deliveries.c.updated_at > since - _MARK_AGE)
-        .group_by(deliveries.c.operation_id)
+        .cte("few")
+        .prefix_with("MATERIALIZED")
+    )
+    marks = (
+        sa.select(few.c.operation_id, sa.func.count().label("mails"))
+        .group_by(few.c.operation_id)
         .subquery()
     )
     done = sorted(FINAL_STATES - TROUBLED_STATES)

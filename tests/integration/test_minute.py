@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -138,6 +139,39 @@ def test_what_waits_is_sent_between_ticks(scheduler: Scheduler, world: World):
     # two messages are a second, and a look has some statements
     assert max(find_delays(ticks)) < 1.1
     assert 0 not in {row.sends for row in fetch_all(scheduler.engine)}
+
+
+#: Tables that may have millions of rows, by their names and aliases; and the indexes of
+#: a few of these rows, which may be walked as a whole.
+GROWS = {"operations", "other", "deliveries", "events", "users", "scheduled_actions"}
+OF_FEW = {
+    "ix_operations_first_lane",
+    "ix_operations_heavy",
+    "ix_scheduled_actions_pings",
+    "ix_scheduled_actions_resting",
+}
+
+
+def test_sqlite_walks_no_table_that_grows(scheduler: Scheduler, world: World):
+    """It walked all actions every five seconds, and each minute all mails."""
+    walked: set[str] = set()
+
+    def explain(*given: Any) -> None:
+        _connection, cursor, statement, parameters, _context, is_many = given
+        if not is_many and not statement.startswith("BEGIN"):
+            cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            steps = (row[-1].split() for row in cursor.fetchall())
+            walked.update(
+                step[-1] for step in steps if step[0] == "SCAN" and step[1] in GROWS
+            )
+
+    record_all(scheduler.engine, *map(make_operation, range(3)))
+    sa.event.listen(scheduler.engine, "before_cursor_execute", explain)
+
+    live(scheduler, world, minutes=2)
+
+    assert "ix_operations_heavy" in walked
+    assert set() == walked - OF_FEW
 
 
 def test_tick_that_takes_longer_than_a_minute_lets_the_next_one_begin(
