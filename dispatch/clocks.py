@@ -30,7 +30,14 @@ from actions.lease import (
     record_set_back,
     record_tick,
 )
-from models.database.engine import TOLERATED_SKEW, Clock, read_clock, reading, writing
+from models.database.engine import (
+    TOLERATED_SKEW,
+    Clock,
+    compare_clocks,
+    read_clock,
+    reading,
+    writing,
+)
 from operations.rescue import date_back
 from telemetry import CLOCK_SKEW, Event
 
@@ -49,8 +56,7 @@ def read_compared_clock(engine: sa.Engine, host_clock: Clock) -> datetime:
         UnreachableError: The database is away.
     """
     with reading(engine) as connection:
-        now = read_clock(connection)
-    skew = host_clock() - now
+        now, skew = compare_clocks(connection, host_clock)
     CLOCK_SKEW.set(skew.total_seconds())
     if abs(skew) > TOLERATED_SKEW:
         log.warning(Event.CLOCK_SKEWED, seconds=skew.total_seconds())

@@ -149,16 +149,16 @@ def read_clock(connection: sa.Connection) -> datetime:
     return now.astimezone(UTC)
 
 
-def measure_skew(
+def compare_clocks(
     connection: sa.Connection, host_clock: Clock = read_host_clock
-) -> timedelta:
-    """Return how far the host's clock is ahead of the database's, at the least."""
+) -> tuple[datetime, timedelta]:
+    """Return the database's time, and how far the host's is ahead of it at least."""
     before = host_clock()
     now = read_clock(connection)
     after = host_clock()
     # The database looked at some time between: however long it took, no clock is wrong
     # that agrees with some time of these.
-    return max(before - now, min(after - now, timedelta(0)))
+    return now, max(before - now, min(after - now, timedelta(0)))
 
 
 #: Asks for the database's time.

@@ -20,7 +20,13 @@ import sqlalchemy as sa
 from pydantic import BaseModel, SecretStr
 from sqlalchemy.dialects.postgresql import insert
 
-from models.database.engine import Clock, db_now, measure_skew, read_host_clock, reading
+from models.database.engine import (
+    Clock,
+    compare_clocks,
+    db_now,
+    read_host_clock,
+    reading,
+)
 from models.database.tables import ALIVE_FOR, installation, processes
 from models.fields.server_url import hide_sign_in
 
@@ -163,7 +169,7 @@ def record_sign(
     Returns:
         Whether it is asked to take nothing new: see draining.py.
     """
-    skew = measure_skew(connection, host_clock)
+    _now, skew = compare_clocks(connection, host_clock)
     values = {
         **asdict(process),
         "clock_skew_s": skew.total_seconds(),

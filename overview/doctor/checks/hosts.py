@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 from migrations.schema_revisions import fetch_revision
-from models.database.engine import TOLERATED_SKEW, measure_skew
+from models.database.engine import TOLERATED_SKEW, compare_clocks
 from models.units import format_age, format_bytes
 from operations.adapters.confinement import find_version
 from operations.fleet.processes import ProcessRole, Seen
@@ -18,7 +18,7 @@ from overview.doctor.thresholds import LITTLE_SPACE, NO_SPACE, SILENT_FOR
 
 def look_at_clocks(view: View) -> Iterator[Finding]:
     """Compare the clocks of this host and of all processes with the database's."""
-    own = measure_skew(view.connection)
+    _now, own = compare_clocks(view.connection)
     health = _judge_clock(own)
     title = "" if health is Health.GOOD else "this host's clock is wrong"
     found = f"this host differs from the database by {own.total_seconds():+.1f} s"

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 import sqlalchemy as sa
+from structlog.testing import capture_logs
 
 from actions.lease import (
     Leader,
@@ -21,7 +22,11 @@ from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.pausing.targets import pause_target, resume_target
 from actions.user_events import NewEvent, record_events
 from dispatch.bulk.requests import count_bulk
-from dispatch.clocks import follow_clock_set_back, notice_clock_set_back
+from dispatch.clocks import (
+    follow_clock_set_back,
+    notice_clock_set_back,
+    read_compared_clock,
+)
 from models.back_off import LEASE
 from models.database.engine import make_engine, reading, writing
 from models.database.transaction import AtOnce
@@ -438,3 +443,25 @@ def test_outage_that_begins_as_an_earlier_one_is_recorded_too(engine: sa.Engine)
     first, second = ((SEVEN, (SEVEN + n * HOUR).isoformat()) for n in (1, 3))
     assert ({first}, {first, second}) == (once, longer)
     assert longer == again == shorter
+
+
+@pytest.mark.parametrize(
+    ("took_s", "ahead_s", "told_s"),
+    [(5, 0, []), (5, -4, []), (0, 3, [3]), (5, 7, [7]), (5, -9, [-4])],
+)
+def test_only_a_clock_that_is_wrong_is_told_of(
+    sqlite_url: str, took_s: int, ahead_s: int, told_s: list[float]
+):
+    """A database that answered late was taken for a wrong clock of the host."""
+    host = [SEVEN + timedelta(seconds=ahead_s)]
+
+    def answer() -> datetime:
+        host[0] += timedelta(seconds=took_s)
+        return SEVEN
+
+    engine = make_engine(sqlite_url, clock=answer)
+
+    with capture_logs() as logs:
+        assert SEVEN == read_compared_clock(engine, lambda: host[0])
+
+    assert told_s == [each["seconds"] for each in logs]
