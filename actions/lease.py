@@ -157,14 +157,15 @@ class Leader:
 
     def _take(self) -> None:
         asked_at = self._monotonic()
+        ours = {"token": self._token, "host": socket.gethostname()}
         with writing(self._engine) as connection:
             ensure_lease(connection)
-            ours = {"token": self._token, "host": socket.gethostname()}
             take = _take_statement(self._ttl), {**ours, "process": os.getpid()}
-            self._fence = connection.execute(*take).scalar_one_or_none()
-            if self._fence is not None:
+            fence = connection.execute(*take).scalar_one_or_none()
+            if fence is not None:
                 # In the same transaction, so that every fence has its leadership.
-                connection.execute(_remember_statement(), {"led_fence": self._fence})
+                connection.execute(_remember_statement(), {"led_fence": fence})
+        self._fence = fence  # not before the commit, which may fail
         self._trust_from(asked_at)
 
     def _renew(self) -> None:
@@ -192,9 +193,6 @@ _IS_OURS = (
 )
 
 _RELEASE = sa.update(leases).where(*_IS_OURS).values(holder=None, expires_at=db_now())
-
-# Built once: a leader asks several times a second, a standby each second.
-
 
 _FIRST = (
     insert(leases)

@@ -357,6 +357,24 @@ def test_lease_that_was_deleted_can_be_taken_again(engine: sa.Engine):
     assert [(1, False)] == fetch_past(engine)
 
 
+def test_who_could_not_commit_does_not_lead(engine: sa.Engine):
+    """Else it ended, as it stopped, the leadership of who got the number after it."""
+    first, second = Leader(engine), Leader(engine)
+
+    def fail(_connection: sa.Connection) -> None:
+        raise sa.exc.OperationalError("COMMIT", None, Exception("gone"))
+
+    sa.event.listen(engine, "commit", fail)
+    with pytest.raises(UnreachableError):
+        first.hold()
+    sa.event.remove(engine, "commit", fail)
+    assert first.fence is None
+    assert second.hold()
+    first.release()
+
+    assert [(1, False)] == fetch_past(engine)
+
+
 SINCE = MONDAY - 20 * MINUTE
 WEEK = timedelta(weeks=1)
 
