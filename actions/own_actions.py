@@ -24,6 +24,7 @@ from actions.lookup import SYSTEM_APP
 from actions.posting.post import Posted, Posting, post_action
 from actions.posting.revisions import SCHEDULER
 from models.database.engine import db_now, reading, writing
+from models.database.journal import rolled_back
 from models.database.tables import leases, scheduled_actions, small_apps
 from models.door.documents import action_document
 from models.operation import OperationModel
@@ -104,11 +105,9 @@ def foresee_maintenance(
         stored = _fetch_stored(connection)
     if stored is not None and not _is_other(stored, action):
         return None
-    with writing(engine) as connection:
-        savepoint = connection.begin_nested()
+    with writing(engine) as connection, rolled_back(connection):
         posted = _ensure(connection, action)
         due = fetch_due(connection, [MAINTENANCE_UID], now=by)
-        savepoint.rollback()
     return None if posted is None else ForeseenMaintenance(action, posted.created, due)
 
 

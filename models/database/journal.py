@@ -86,14 +86,11 @@ def note_change(  # noqa: PLR0913 - the columns of the record
 @contextmanager
 def rolled_back(connection: sa.Connection) -> Iterator[None]:
     """Roll back what is done inside, and forget what is noted there: a dry run."""
-    noted = before_commit(connection, _append)
-    kept = len(noted)
     savepoint = connection.begin_nested()
     try:
         yield
     finally:
         savepoint.rollback()
-        del noted[kept:]
 
 
 def compute_hash(row: Mapping[str, Any]) -> str:
@@ -117,8 +114,6 @@ def find_author(connection: sa.Connection) -> Author:
 
 def _append(connection: sa.Connection, noted: list[dict[str, Any]]) -> None:
     """Lock the head of the chain, and append all that was noted."""
-    if not noted:  # it was all a dry run
-        return
     head = connection.execute(_LOCK_HEAD).one_or_none()
     if head is None:
         raise UnreachableError(

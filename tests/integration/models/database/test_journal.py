@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -14,7 +13,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from models.database.engine import Author, reading, writing
-from models.database.journal import GENESIS, compute_hash, note_change
+from models.database.journal import GENESIS, compute_hash, note_change, rolled_back
 from models.database.tables import change_head, changes
 from models.errors import UnreachableError
 from tests.database import execute, fetch_rows, race, write_by
@@ -111,27 +110,17 @@ def test_what_is_rolled_back_was_never_noted(engine: sa.Engine):
     assert ["first"] == [row["subject"] for row in check_chain(engine)]
 
 
-@contextmanager
-def trying(connection: sa.Connection) -> Iterator[None]:
-    """Do something in a savepoint, and take it back."""
-    savepoint = connection.begin_nested()
-    try:
-        yield
-    finally:
-        savepoint.rollback()
-
-
 def test_what_a_savepoint_takes_back_was_never_noted(engine: sa.Engine):
     """What is only tried out, such as a dry run, leaves no trace; what is kept does."""
     with writing(engine) as connection:
         note(connection, "before")
-        with trying(connection):
+        with rolled_back(connection):
             note(connection, "tried")
             with connection.begin_nested():
                 note(connection, "kept in what is tried")
         with connection.begin_nested():
             note(connection, "kept")
-            with trying(connection):
+            with rolled_back(connection):
                 note(connection, "tried in what is kept")
         note(connection, "after")
 
@@ -153,7 +142,7 @@ def test_change_that_fails_in_a_savepoint_was_never_noted(engine: sa.Engine):
 
 def test_first_note_in_a_savepoint_that_is_taken_back(engine: sa.Engine):
     """Then there is nothing to append, and the head is not locked for it."""
-    with writing(engine) as connection, trying(connection):
+    with writing(engine) as connection, rolled_back(connection):
         note(connection)
 
     assert [] == check_chain(engine)
