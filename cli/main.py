@@ -8,17 +8,20 @@ running, 6 database or broker unreachable, 130 interrupted.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
+from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from cli.lazy import Group, LazyGroup, importing
 from cli.output import err, out
-from models.errors import InvalidDocumentError, MinutehandError
+from models.errors import InvalidDocumentError, MinutehandError, UsageError
 
 INTERRUPTED = 130
 
@@ -188,18 +191,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # secrets: 0600, and folders 0700.
         os.umask(0o077)
         arguments = sys.argv[1:]
+        _make_output_safe()
     try:
         return _run(list(arguments))
     except MinutehandError as error:
         _print_refusal(error)
         return error.exit_code
+    except UnicodeEncodeError as error:  # what was typed is in another encoding
+        err().refuse(f"{error.object!a} is not in UTF-8")
+        return UsageError.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader closed the pipe, as ``head`` does. Python would complain when it
-        # flushes standard output at exit.
+    except OSError as error:
+        if error.errno not in {errno.EPIPE, errno.ENOSPC}:
+            raise
+        # Python would complain again when it flushes standard output at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if error.errno == errno.EPIPE:  # the reader closed the pipe, as ``head`` does
+            return 0
+        err().refuse(f"what was to be written is cut short: {error.strerror}")
+        return 1
+
+
+def _make_output_safe() -> None:
+    """Accept an output that the caller closed, or that lacks some of our letters."""
+    if sys.stdout is None:
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - till the end
+    assert isinstance(sys.stdout, TextIOWrapper)  # nothing has replaced it yet
+    sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _run(arguments: list[str]) -> int:

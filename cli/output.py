@@ -67,6 +67,10 @@ class Output(Console):
             text = segment.text if segment.control else CONTROLS.sub("", segment.text)
             yield segment._replace(text=text)
 
+    def on_broken_pipe(self) -> None:
+        """End well: the reader has all that it wants."""
+        raise SystemExit(0)
+
     def say(self, message: str) -> None:
         """Print *message*; on standard error it is not data."""
         self.print(Text(message))
@@ -94,7 +98,10 @@ class Output(Console):
     def json(self, value: object, *, indented: bool | None = None) -> None:
         """Print *value* as JSON: indented, by default on a terminal, or on one line."""
         wanted = self.file.isatty() if indented is None else indented
-        self.file.write(f"{write_json(value, indent=2 if wanted else None)}\n")
+        try:
+            self.file.write(f"{write_json(value, indent=2 if wanted else None)}\n")
+        except BrokenPipeError:
+            self.on_broken_pipe()
 
     def gave_json(self, found: object) -> bool:
         """Print *found* as JSON if the command was given ``--json``; say whether."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -240,18 +242,51 @@ def assert_spared(stages: Iterable[tuple[set[str], set[str]]]) -> None:
     assert 0 == done.returncode, done.stderr
 
 
-@pytest.mark.slow
-def test_reader_that_leaves_early_gets_no_complaint():
-    """``minutehand ... | head -1`` ends in silence."""
+def _call(command: str, stdout: int | None = None, **environ: str) -> tuple[int, str]:
+    """Return how a command of a shell ended, and what it complained of."""
     done = subprocess.run(
-        ["sh", "-c", f"{sys.executable} -m cli.main --help | head -c 1 >/dev/null"],
+        ["sh", "-c", f"{sys.executable} -m cli.main {command}"],
         cwd=ROOT,
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
-        check=True,
+        check=False,
+        env={**os.environ, **environ},
     )
+    return done.returncode, done.stderr
 
-    assert "" == done.stderr
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["schema", "preview docs/examples/action.json"])
+def test_reader_that_leaves_early_gets_no_complaint(command: str):
+    """``minutehand ... | head -1`` ends in silence, and well, whoever writes."""
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    assert (0, "") == _call(command, writer)
+    os.close(writer)
+
+
+@pytest.mark.slow
+def test_output_that_goes_nowhere_is_no_mistake_of_ours():
+    full = "error: what was to be written is cut short: No space left on device\n"
+
+    assert (0, "") == _call("schema >&-")
+    assert (1, full) == _call("schema >/dev/full")
+
+
+@pytest.mark.slow
+def test_letters_of_other_encodings_end_no_command(tmp_path: Path):
+    """What was typed is refused; what is shown has escapes."""
+    crontab, shown = tmp_path / "crontab", tmp_path / "shown"
+    crontab.write_text("0 7 * * * échec →\n")
+
+    typed = _call("actions show 'caf\udce9'")
+    asked = _call(f"import crontab {crontab} >{shown}", PYTHONIOENCODING="ascii")
+
+    assert (2, "error: 'caf\\udce9' is not in UTF-8\n") == typed
+    assert 0 == asked[0]
+    assert r"\xe9chec \u2192" in shown.read_text(encoding="ascii")
 
 
 def _find_hints() -> Iterator[str]:
