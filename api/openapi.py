@@ -10,12 +10,12 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator
+from functools import cache
 from http import HTTPStatus
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic import TypeAdapter
@@ -55,19 +55,9 @@ RFC 3339 in UTC, durations ISO 8601. What is refused is answered with problem de
 """
 
 
-def describe(app: FastAPI) -> None:
-    """Let *app* give our document instead of FastAPI's."""
-
-    def make() -> dict[str, Any]:
-        if app.openapi_schema is None:
-            app.openapi_schema = make_document()
-        return app.openapi_schema
-
-    app.openapi = make  # type: ignore[method-assign]  # as its documentation says
-
-
+@cache
 def make_document() -> dict[str, Any]:
-    """Return the OpenAPI 3.1 document of all routes."""
+    """Return the OpenAPI 3.1 document of all routes, made once: it takes long."""
     routes = [*find_routes()]
     document = get_openapi(
         title="Minutehand",

@@ -169,17 +169,11 @@ class Route:
 
 
 @cache
-def get_document() -> dict[str, Any]:
-    """Return the document, which takes long to make."""
-    return make_document()
-
-
-@cache
 def find_routes() -> tuple[Route, ...]:
     """Return every route of the document."""
     return tuple(
         Route(method.upper(), path, told)
-        for path, item in get_document()["paths"].items()
+        for path, item in make_document()["paths"].items()
         for method, told in item.items()
     )
 
@@ -187,7 +181,7 @@ def find_routes() -> tuple[Route, ...]:
 @cache
 def make_closed_components() -> dict[str, Any]:
     """Return the document's types, which allow no member that they do not name."""
-    components: dict[str, Any] = deepcopy(get_document()["components"])
+    components: dict[str, Any] = deepcopy(make_document()["components"])
     _close(components["schemas"])
     return components
 
@@ -196,7 +190,7 @@ def resolve(told: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a reference refers to."""
     if "$ref" not in told:
         return told
-    found: Any = get_document()
+    found: Any = make_document()
     for part in told["$ref"].removeprefix("#/").split("/"):
         found = found[part]
     resolved: Mapping[str, Any] = found

@@ -28,13 +28,14 @@ from schemathesis.engine.events import (
 )
 from schemathesis.schemas import BaseSchema
 
+from api.openapi import make_document
 from cli.web_app import make_app
 from models.role import Role
 from serving.access.manage_keys import create_key
 from serving.services import Services
 from tests.database import write_by
 from tests.integration.api.conftest import UNLIMITED, make_settings
-from tests.integration.api.documented import find_routes, get_document
+from tests.integration.api.documented import find_routes
 from tests.integration.api.prepared import prepare_two
 
 #: What every answer must hold. That valid data is accepted is no check: whether a cron
@@ -177,7 +178,7 @@ def test_every_answer_is_as_documented(
         skipped=largest if examples else with_body,
     )
     schema: BaseSchema = schemathesis.openapi.from_dict(
-        deepcopy(get_document()), config=config
+        deepcopy(make_document()), config=config
     )
     schema.app = app
     for path in {*paths, *endless} - {*mine}:

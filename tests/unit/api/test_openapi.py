@@ -9,12 +9,12 @@ from typing import Any
 from fastapi.routing import APIRoute
 
 from api.guarding import ApiRoute
-from api.openapi import COMMITTED, find_routes, to_text
+from api.openapi import COMMITTED, find_routes, make_document, to_text
 from api.routes import PUBLIC_ROUTERS, ROUTERS
 from models.role import Role
-from tests.integration.api.documented import find_example, get_document
+from tests.integration.api.documented import find_example
 
-DOCUMENT = get_document()
+DOCUMENT = make_document()
 
 #: What answers without a key: all that a stranger may know.
 PUBLIC = {
