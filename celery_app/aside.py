@@ -8,10 +8,9 @@ nobody but ourselves sends anything, and nothing is kept.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
@@ -23,6 +22,7 @@ from celery_app.broker_link import BrokerLink, declare_absent, describe, measure
 from celery_app.received import UnreadableError, read_json
 from celery_app.routing import find_aside_queue
 from models.errors import BrokerUnreachableError
+from models.json_form import write_json
 from settings import Settings
 
 #: Entries that are kept; with the next bound, some MB at the broker.
@@ -61,10 +61,6 @@ class UnreadableMessage:
             before = saferepr(message.properties, maxlen=_LONGEST) + " "
         begin = before + text[:_LONGEST].decode("utf-8", "backslashreplace")
         return cls(at, queue, problem, len(text), begin)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the documented object; keys are only added."""
-        return asdict(self) | {"at": self.at.isoformat()}
 
     @classmethod
     def read(cls, text: bytes) -> Self:
@@ -105,7 +101,8 @@ class Aside:
         Raises:
             Exception: Those of the connection; it may have been kept.
         """
-        text = json.dumps(entry.as_json()).encode()
+        # a half character that somebody sent is an escape of JSON then
+        text = write_json(entry).encode(errors="backslashreplace")
         channel = self._connection.default_channel
         match self._connection.transport.driver_type:
             case "amqp":

@@ -103,7 +103,7 @@ def show_aside(
                 out().say(f"Deleted {count:,}.")
             return
         found = aside.look()
-    if out().gave_json([each.as_json() for each in found]):
+    if out().gave_json(found):
         return
     out().table(
         found,

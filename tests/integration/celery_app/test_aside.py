@@ -45,7 +45,7 @@ def aside(redis_url: str) -> Iterator[Aside]:
 
 def test_entries_come_back_as_they_were_until_they_are_deleted(aside: Aside):
     """The oldest first; who looks takes none away."""
-    first, second = make_entry(b"\xff\0\x1b["), make_entry(problem="another")
+    first, second = make_entry(b"\xff\0\x1b["), make_entry(problem="\ud800 é")
     for each in (first, second):
         aside.put(each, timeout_s=30)
 
