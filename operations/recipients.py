@@ -1,7 +1,8 @@
 """
 Who gets a mail: the recipients filter applied to the users of a small app. Pure.
 
-docs/recipients.md has the truth table; a test compares the two.
+docs/recipients.md has the truth table; a test compares the two, and another one this
+with its twin in SQL, models/database/recipient_filter.py.
 """
 
 from __future__ import annotations
