@@ -1,12 +1,14 @@
 """
 The leader's side: what is due, what a tick decides of it, and what admins post.
 
-Here are the tick (tick, decide, decide_events, due_action, due_rows), the occurrences
-of a rule (occurrences, when/), the election (leader), what happens to users
-(user_events), and what there is (listing), found by what people call it (lookup). Rooms
-of their own have what changes actions (posting/, pausing/, small_apps/), what tells why
-something ran (explaining/), rules in words (previews/), and what other schedulers ran
-(importing/).
+tick.py runs a tick: due_rows.py fetches what is due, decide.py decides it, and
+occurrences.py and when/ know the instants of a rule. lease.py elects the leader.
+user_events.py records what happens to users. What there is, is read by read_actions.py,
+read_rules.py and list_actions.py, and lookup.py finds it by what people call it.
+
+Rooms of their own have what changes actions (posting/, pausing/, small_apps/), why
+something ran (explaining/), rules in words (previews/), what is coming (load/), and
+what other schedulers ran (importing/).
 
 Nothing here runs an operation or knows a broker. dispatch, celery_app, overview and the
 entry points come in; operations never does, nor is it imported from here: what both

@@ -1,8 +1,8 @@
 """
 What the rules say is coming.
 
-foresee reads the actions that ticks look at, those of a rule together, and counting
-counts their occurrences by minute; forecast is the load ahead, and quiet says when the
-database may be away. calendar_file has the same of one small app for calendar programs,
-which read icalendar.
+foresee.py reads the actions that ticks look at, those of a rule together; counting.py
+counts their occurrences by minute. forecast.py has the load ahead, and when the
+database may be away. calendar_file.py has the occurrences of one small app in the
+format of calendar programs.
 """

@@ -408,7 +408,7 @@ class PipelinedFlight:
 
 @contextmanager
 def departing(engine: sa.Engine) -> Iterator[PipelinedFlight]:
-    """Give a flight that departs at the end of the block; see ``flight.departing``."""
+    """Give a flight that departs at the end of the block; see transaction.py."""
     flight = PipelinedFlight(engine)
     with _dropping(flight.abandon):
         yield flight

@@ -1,5 +1,5 @@
 """
 A worker's claim on an operation: conditional statements that tell whether they won.
 
-claim is the entry point; heart renews the claims of a process until they end.
+claim.py is the way in; heart.py renews the claims of a process until they end.
 """

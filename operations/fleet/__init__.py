@@ -1,6 +1,7 @@
 """
 The installation, its processes, and strangers on its broker.
 
-presence renews the row of a process (processes), with the settings that all processes
-of its role must share. deaths finds out why a worker's children died.
+presence.py renews the row of a process (processes.py), with the settings that all
+processes of its role must share. draining.py lets a worker rest. strangers.py keeps
+what came to our workers and was not ours.
 """

@@ -1,9 +1,9 @@
 """
 Mails: their content, their recipients, and the marks that prevent sending one twice.
 
-message defines what a mail is, and occasion what it is about. template renders what
-admins write, and summary/ the executive summary, in the words of languages/;
-compose_templates and compose_summaries make the mails of a step. deliver sends to
-frozen recipients under the marks of delivery_marks; uncertain_mails handles mails whose
-fate nobody knows.
+message.py defines what a mail is. template.py renders what admins write, and summary/
+the executive summary, in the words of words.py and languages/; compose.py makes the
+mails of a step from them. deliver.py sends these to frozen recipients, under the marks
+of delivery_marks.py. list_mails.py reads mails back, and resolve_mails.py settles those
+whose fate nobody knows.
 """

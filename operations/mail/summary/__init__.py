@@ -1,7 +1,7 @@
 """
 The executive summary: what the live data of a small app say, for people.
 
-content has the facts, column_roles decides which numbers may be added up, former
-compares with the last summary. wording puts all of it into a reader's language, and
-as_text, as_html and as_pdf only lay it out.
+content.py has the facts: which numbers may be added up, and how they differ from those
+of the last summary. wording.py puts them into a reader's language; as_mail.py and
+as_pdf.py only lay them out.
 """
