@@ -277,10 +277,10 @@ _CHECK = (
 
 def write_lease(
     connection: sa.Connection, *where: sa.ColumnElement[bool], **values: object
-) -> int:
-    """Write *values* beside the lease; return 0 if it is not as *where* says."""
+) -> None:
+    """Write *values* beside the lease, if it is as *where* says."""
     update = sa.update(leases).where(leases.c.name == LEASE_NAME, *where)
-    return connection.execute(update.values(values)).rowcount
+    connection.execute(update.values(values))
 
 
 def record_tick(
@@ -411,15 +411,10 @@ def get_send_failure(connection: sa.Connection) -> SendFailure | None:
     return None if row is None else SendFailure(*row)
 
 
-def expire_lease(connection: sa.Connection) -> bool:
-    """
-    End the lease of a leader that is known to be dead; its fence stays raised.
-
-    Returns:
-        False if nobody had the lease.
-    """
+def expire_lease(connection: sa.Connection) -> None:
+    """End the lease of a leader that is known to be dead; its fence stays raised."""
     is_held = leases.c.holder.is_not(None)
-    return write_lease(connection, is_held, holder=None, expires_at=db_now()) == 1
+    write_lease(connection, is_held, holder=None, expires_at=db_now())
 
 
 @dataclass(frozen=True, slots=True)

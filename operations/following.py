@@ -40,9 +40,9 @@ _WAITS = (
 IS_FOLLOWED = sa.exists().where(*_WAITS).correlate(operations)
 
 
-def record_following(connection: sa.Connection, ended: Collection[UUID]) -> int:
+def record_following(connection: sa.Connection, ended: Collection[UUID]) -> None:
     """
-    Record the runs that follow the operations *ended*; return how many are new.
+    Record the runs that follow the operations *ended*.
 
     Args:
         connection: In the transaction that ended them. Their state decides: what was
@@ -50,17 +50,16 @@ def record_following(connection: sa.Connection, ended: Collection[UUID]) -> int:
             repeats the past, and not what came of it.
     """
     if not ended:
-        return 0
+        return
     rows = connection.execute(_select_following(select_given(connection, ended)))
     new = [each for row in rows for each in _make(row)]
     if not new:
-        return 0
+        return
     _lock_lines(connection, new)
     recorded = record(connection, new)
     # Whoever recorded them waits for nothing: a delay is theirs alone.
     if recorded:
         connection.execute(_PUT_OFF, [{"later": each} for each in recorded])
-    return len(recorded)
 
 
 _PUT_OFF = (

@@ -246,9 +246,7 @@ def give_back_all(connection: sa.Connection, *, worker_suffix: str) -> int:
     return _update(connection, _is_run_by(worker_suffix), **uncounted)
 
 
-def _update(
-    connection: sa.Connection, *where: sa.ColumnElement[bool], **values: object
-) -> int:
+def _update(connection: sa.Connection, *where: Any, **values: object) -> int:
     update = sa.update(operations).where(*where)
     return connection.execute(update.values(values)).rowcount
 
@@ -350,10 +348,9 @@ def date_back(connection: sa.Connection, *, lease: timedelta, at_most: int) -> i
     """
     Date operations back that lie ahead since the database's clock was set back.
 
-    What waits to be sent is sent now, but for what waits for a task, or for as long as
-    its action says after another; messages count
-    as sent now, and leases as renewed now: they would be lost for as long as the clock
-    was set back before anybody looked for them.
+    What waits to be sent is sent now, unless it waits for the end of a task, or for the
+    delay after another action. Messages count as sent now, and leases as renewed now;
+    otherwise nobody would notice their loss until the clock has caught up.
 
     Args:
         connection: In a transaction of the leader's own.
@@ -397,16 +394,12 @@ def _ahead_statements(lease: timedelta) -> tuple[sa.Update, ...]:
     )
 
 
-def take_over_all(connection: sa.Connection) -> int:
+def take_over_all(connection: sa.Connection) -> None:
     """
     Rescue at once all operations of a former process whose broker was in its memory.
 
     The broker has ended with that process: no message is left, and nobody will finish
     what was running.
-
-    Returns:
-        How many operations are pending, or have a lease that has run out now.
     """
-    queued = _update(connection, _run.state == OperationState.QUEUED, **_PENDING)
-    is_claimed = _run.claim_token.is_not(None)
-    return queued + _update(connection, is_claimed, lease_expires_at=db_now())
+    _update(connection, QUEUED.of(), **_PENDING)
+    _update(connection, CLAIMED.of(), lease_expires_at=db_now())

@@ -95,16 +95,13 @@ class Backfiller:
 
 def advance_backfill(
     connection: sa.Connection, backfill_id: UUID, *, fence: int
-) -> int:
+) -> None:
     """
     Record the next operations of a backfill, or end it.
 
     Args:
         connection: In a transaction that has checked the lease.
         fence: Of the leadership.
-
-    Returns:
-        How many operations it recorded or made pending again.
     """
     row = connection.execute(
         sa.select(backfills)
@@ -112,13 +109,13 @@ def advance_backfill(
         .with_for_update()
     ).one_or_none()
     if row is None:
-        return 0  # it ended meanwhile
+        return  # it ended meanwhile
     whose = scheduled_actions.c.uid == row.action_uid
     # The leader waits for nobody who changes it.
     free = sa.select(scheduled_actions).where(whose).with_for_update(skip_locked=True)
     action = connection.execute(free).one_or_none()
     if action is None and connection.scalar(sa.select(sa.exists().where(whose))):
-        return 0  # its turn comes at the next look
+        return  # its turn comes at the next look
     if gone := _find_end(action):
         settle_waiting(connection, row.id, f"{LEFT}{gone}")
     live = _count_live(connection, row)
@@ -133,13 +130,12 @@ def advance_backfill(
             connection.execute(ended.values(finished_at=db_now()))
             whose_end = {"backfill": str(row.id), "action_uid": row.action_uid}
             log.info(Event.BACKFILL_ENDED, **whose_end)
-        return 0
+        return
     if action is None or find_wait(connection, action) is not None:
-        return 0
+        return
     room = row.at_once - live if action.overlap == Overlap.ALLOW else 1
-    if room <= 0:
-        return 0
-    return _take(connection, row, action, following[:room], fence)
+    if room > 0:
+        _take(connection, row, action, following[:room], fence)
 
 
 def _find_end(action: sa.Row[Any] | None) -> OccurrenceOutcome | None:
@@ -170,7 +166,7 @@ def _take(
     action: sa.Row[Any],
     chosen: Sequence[sa.Row[Any]],
     fence: int,
-) -> int:
+) -> None:
     """Record the operations of *chosen*, or make them pending again."""
     new = [
         make_operation(
@@ -198,7 +194,6 @@ def _take(
     here = _noted.backfill_id == row.id, _noted.occurrence == given.c.occurrence
     noted = sa.update(backfill_occurrences).where(*here)
     connection.execute(noted.values(outcome=given.c.outcome))
-    return sum(outcome in TAKEN for outcome in outcomes.values())
 
 
 def _reopen(

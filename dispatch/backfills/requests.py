@@ -35,10 +35,10 @@ from models.database.tables import (
     BACKFILL_WAITING,
     backfill_occurrences,
     backfills,
-    leases,
     operations,
     scheduled_actions,
 )
+from models.database.transaction import keep_leader_out
 from models.errors import ConflictError, UsageError
 from models.fields.instants import format_instant
 from models.operation_state import OperationState, Overlap, Queue
@@ -332,9 +332,9 @@ def settle_waiting(connection: sa.Connection, backfill_id: UUID, outcome: str) -
     return settled.rowcount
 
 
-def end_backfills(connection: sa.Connection, why: OccurrenceOutcome) -> int:
+def end_backfills(connection: sa.Connection, why: OccurrenceOutcome) -> None:
     """
-    End all backfills at once; return how many there were.
+    End all backfills at once.
 
     For a backup that was restored: what they would still record may have run since.
     """
@@ -343,7 +343,6 @@ def end_backfills(connection: sa.Connection, why: OccurrenceOutcome) -> int:
     for backfill_id in ids:
         settle_waiting(connection, backfill_id, f"{LEFT}{why}")
     connection.execute(sa.update(backfills).where(is_open).values(finished_at=db_now()))
-    return len(ids)
 
 
 #: The most that may be said: a leader looks at twice as many operations at least.
@@ -433,9 +432,8 @@ def cancel_backfill(
         ConflictError: It is over already.
     """
     BACKFILLS.fetch(connection, backfill_id, app=app)
-    # The leader's transactions lock the lease first, and many rows after it. It does
-    # not wait for whoever names a backfill that is not there.
-    connection.execute(sa.select(leases.c.name).with_for_update())
+    # Not before: the leader waits for nobody who names a backfill that is not there.
+    keep_leader_out(connection)
     row = BACKFILLS.fetch_open(connection, backfill_id, app=app)
     left = settle_waiting(
         connection, backfill_id, f"{LEFT}{OccurrenceOutcome.CANCELED}"

@@ -142,18 +142,17 @@ def cancel_bulk(
     )
 
 
-def end_bulk_changes(connection: sa.Connection, why: str) -> int:
+def end_bulk_changes(connection: sa.Connection, why: str) -> None:
     """
-    End all bulk changes at once; return how many there were.
+    End all bulk changes at once.
 
     For a backup that was restored: what they would still do may be done since.
     """
-    ended = connection.execute(
+    connection.execute(
         sa.update(bulk_changes)
         .where(OPEN_BULK_CHANGES.of("bulk_changes"))
         .values(finished_at=db_now(), claim_token=None, error=why)
     )
-    return ended.rowcount
 
 
 _action = scheduled_actions.c

@@ -1,7 +1,7 @@
 """
-A worker: what its process needs to run operations.
+The heart of a worker process, which renews the leases of all that the process runs.
 
-Its heart renews the leases of all operations that the process runs.
+Also ``Worker``: all that such a process needs to run operations.
 """
 
 from __future__ import annotations

