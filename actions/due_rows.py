@@ -48,8 +48,9 @@ _action = scheduled_actions.c
 _IS_DUE = DUE_ACTIONS.of(scheduled_actions.name)
 
 
-#: What a look between two ticks decides: tasks that need no worker, at their second. It
-#: goes by when they are due, so whatever is due on the minute alone costs it nothing.
+#: What a look between two ticks decides: tasks that need no worker, at their second.
+#: They are found by when they are due, so that actions which are due on whole minutes
+#: only, at the ticks, cost a look nothing.
 _IS_LOOKED_AT = sa.and_(
     _action.next_due_at > sa.bindparam("since", type_=UtcDateTime),
     _action.queue == Queue.TASKS,

@@ -105,7 +105,9 @@ class Noticer:
         now: datetime,
     ) -> None:
         """
-        Add what no operation's end tells to its causes; the next look tells of them.
+        Add troubles that are no ends of operations, such as late runs, to their causes.
+
+        The next look reports them.
 
         Args:
             connection: In a transaction under the fence.

@@ -57,7 +57,7 @@ class Outbox:
 
     Args:
         sender: Hands messages to the broker.
-        chunk: Half of the messages that are found at a time, at most.
+        chunk: At most twice as many messages are found at a time.
         monotonic: Returns seconds that never jump; times the pause after a failure.
         part: From 0 to 1: the part of the quick queue's slots that one app may take
             while others wait.

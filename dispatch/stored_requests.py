@@ -83,7 +83,7 @@ class StoredRequests:
 
         Args:
             app: Uid of a small app; requests of others are unknown. None: any.
-            lock: Whether against others until the commit.
+            lock: Whether to lock it against others until the commit.
 
         Raises:
             NotFoundError: There is no such request.
@@ -119,7 +119,14 @@ class StoredRequests:
         *,
         told: Mapping[str, Any],
     ) -> None:
-        """Write that a request, from ``fetch_open``, is canceled, and what is told."""
+        """
+        Mark a request as canceled.
+
+        Args:
+            row: From ``fetch_open``.
+            values: What else is written into it.
+            told: What the record of changes says of it.
+        """
         connection.execute(
             sa.update(self.table)
             .where(self.table.c.id == row.id)

@@ -57,8 +57,8 @@ class _Work:
     One kind of work.
 
     Args:
-        do_part: Does a part of it; returns whether more is left, such as how much it
-            did.
+        do_part: Does a part of it; returns how much it did, or whether more is left:
+            if that is true, it is called again.
         every_s: Seconds from the last part until it is looked at again.
         at: Of the monotonic clock: when it is looked at next.
     """

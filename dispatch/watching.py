@@ -61,7 +61,7 @@ _run, _action = operations.c, scheduled_actions.c
 @dataclass(slots=True)
 class _Look:
     """
-    What the leader looks at between its minutes, a part at once.
+    What the leader looks at between ticks, a part at a time.
 
     Args:
         engine: The leader's engine.

@@ -53,8 +53,8 @@ class Reached:
     unit: str
 
 
-#: Called while a source is read, with how far that is; None: at work, but who knows.
-#: May raise what ends the reading.
+#: Called while a source is read, with how far that is; None: nobody knows how far. May
+#: raise what ends the reading.
 Tell = Callable[[Reached | None], None]
 
 

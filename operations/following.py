@@ -57,7 +57,7 @@ def record_following(connection: sa.Connection, ended: Collection[UUID]) -> None
         return
     _lock_lines(connection, new)
     recorded = record(connection, new)
-    # Whoever recorded them waits for nothing: a delay is theirs alone.
+    # They were recorded to be sent at once; those with a delay are sent after it.
     if recorded:
         connection.execute(_PUT_OFF, [{"later": each} for each in recorded])
 

@@ -37,7 +37,7 @@ def make_token(secret: str, operation_id: UUID, attempt: int) -> str:
     Args:
         secret: Of the installation, at most 64 bytes.
         operation_id: Whose task it is.
-        attempt: In which it is sent, from 1; an answer to a former one counts nothing.
+        attempt: In which it is sent, from 1; an answer to a former one does not count.
     """
     said = f"{operation_id}.{attempt}"
     signed = _key(secret).copy()

@@ -76,7 +76,13 @@ def match_period(
 def read_period(
     since: datetime | None, until: datetime | None
 ) -> tuple[Conditions, Conditions]:
-    """Match what was due in a period, and what is recorded of it, but for the apart."""
+    """
+    Return the conditions of what was due in a period.
+
+    Returns:
+        Those of when it was due; and those of when it was recorded, which hold for all
+        but RECORDED_APART, and are there for the indexes.
+    """
     columns = operations.c
     due: Conditions = []
     recorded: Conditions = []

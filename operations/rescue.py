@@ -57,8 +57,8 @@ RESENT_AT_ONCE = 5_000
 #: have died for another reason.
 KILLS_ALLOWED = 2
 
-#: In which a row may have a claim that nobody works under. Not queued: what is claimed
-#: is not sent.
+#: States of an operation that may still have the claim of a lost worker, although it
+#: does not run. Never queued: what is claimed is not sent.
 _STOPPED = sorted(set(OperationState) - {OperationState.RUNNING, OperationState.QUEUED})
 
 _EXPIRED = (

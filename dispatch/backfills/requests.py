@@ -59,6 +59,25 @@ _RUNS = 20
 _SECOND = timedelta(seconds=1)
 
 
+class OccurrenceOutcome(StrEnum):
+    """What the leader did about an occurrence, or why it did nothing."""
+
+    RECORDED = "recorded"
+    RETRIED = "retried"
+    # left as it was, because
+    CANCELED = "the backfill was canceled"
+    DELETED = "the action was deleted"
+    OF_EVENTS = "events drive the action now"
+    RESTORED = "a backup was restored"
+
+
+#: An operation runs, or ran, because of the backfill.
+TAKEN = (OccurrenceOutcome.RECORDED, OccurrenceOutcome.RETRIED)
+
+#: Begins the outcome of an occurrence that was left as it was; the reason follows.
+LEFT = "left: "
+
+
 def find_wait(connection: sa.Connection, action: sa.Row[Any]) -> str | None:
     """Say what keeps a backfill of *action* from recording more; None: nothing does."""
     state = get_action_state(action)
@@ -298,25 +317,6 @@ def fetch_backfilled_occurrences(
     rows: Any = connection.execute(query).all()
     part = cut_part(rows, page, [_noted.occurrence])
     return Part([BackfilledOccurrence(*row) for row in part.entries], part.following)
-
-
-class OccurrenceOutcome(StrEnum):
-    """What the leader did about an occurrence, or why it did nothing."""
-
-    RECORDED = "recorded"
-    RETRIED = "retried"
-    # left as it was, because
-    CANCELED = "the backfill was canceled"
-    DELETED = "the action was deleted"
-    OF_EVENTS = "events drive the action now"
-    RESTORED = "a backup was restored"
-
-
-#: An operation runs, or ran, because of the backfill.
-TAKEN = (OccurrenceOutcome.RECORDED, OccurrenceOutcome.RETRIED)
-
-#: Begins the outcome of an occurrence that was left as it was; the reason follows.
-LEFT = "left: "
 
 
 def settle_waiting(connection: sa.Connection, backfill_id: UUID, outcome: str) -> int:

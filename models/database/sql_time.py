@@ -39,7 +39,8 @@ def was_there(
     """
     Tell whether a row that was written at *written_at* was there at the instant *at*.
 
-    What seems to be written later than now was so before the clock was set back.
+    A row that seems to be written later than now counts: it was written before the
+    clock was set back.
     """
     return sa.or_(written_at <= at, written_at > db_now())
 

@@ -474,10 +474,10 @@ LINE = "(({0}action_uid || '/') || COALESCE({0}user_id, ''))"
 USER_OR_NOBODY = "COALESCE({0}user_id, '')"
 PLACE = (
     "CAST({0}claim_token IS NULL AS INTEGER)",
-    # A task goes on, whatever was recorded before it and is tried again.
+    # One that waits for its task goes on, even if one from before it is tried again.
     f"CAST({OF_TASK.condition.replace(' = ', ' <> ')} AS INTEGER)",
     "{0}recorded_at",
-    # What is made up for was recorded together.
+    # Those that make up for an outage were recorded together.
     "COALESCE({0}occurrence, {0}recorded_at)",
     "{0}id",
 )

@@ -106,8 +106,8 @@ def _hand_back(engine: sa.Engine, operation_id: UUID) -> None:
     """
     Let the leader send it again when it may run: its message is dropped now.
 
-    Also if the leader has yet to mark that message as sent: it marks what it found, and
-    that had another ``send_at``.
+    The leader may not have marked that message as sent yet. So ``send_at`` moves: the
+    mark, which names the former one, then changes nothing.
     """
     waits = sa.and_(_run.state == OperationState.PENDING, _run.send_at <= db_now())
     with writing(engine) as connection:

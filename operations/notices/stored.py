@@ -94,6 +94,27 @@ def fetch_unreported(
     ]
     if apps is not None:
         bounds.append(operations.c.app.in_(apps))
+
+    def fetch(query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
+        oldest = query.where(*bounds).order_by(_OPERATIONS.finished_at, _OPERATIONS.id)
+        # A bulk retry locks rows in another order: wait for nobody.
+        free = oldest.limit(limit).with_for_update(skip_locked=True, of=operations)
+        return connection.execute(free).all()
+
+    return [
+        *(make_trouble(row, KINDS[row.state]) for row in fetch(_FAILED)),
+        *(
+            make_trouble(row, NoticeKind.UNCERTAIN, mails=row.mails)
+            for row in fetch(_select_uncertain(since))
+        ),
+    ]
+
+
+_FAILED = sa.select(*_READ).where(TROUBLED.of())
+
+
+def _select_uncertain(since: datetime) -> sa.Select[Any]:
+    """Select operations with uncertain mails that neither failed nor were missed."""
     # Materialized, or SQLite would walk all mails to have them in groups.
     few = (
         sa.select(deliveries.c.operation_id)
@@ -107,26 +128,11 @@ def fetch_unreported(
         .subquery()
     )
     done = sorted(FINAL_STATES - TROUBLED_STATES)
-    failed = sa.select(*_READ).where(TROUBLED.of())
-    uncertain = (
+    return (
         sa.select(*_READ, marks.c.mails)
         .join_from(marks, operations, operations.c.id == marks.c.operation_id)
         .where(operations.c.state.in_(done))
     )
-
-    def fetch(query: sa.Select[Any]) -> Sequence[sa.Row[Any]]:
-        oldest = query.where(*bounds).order_by(_OPERATIONS.finished_at, _OPERATIONS.id)
-        # A bulk retry locks rows in another order: wait for nobody.
-        free = oldest.limit(limit).with_for_update(skip_locked=True, of=operations)
-        return connection.execute(free).all()
-
-    return [
-        *(make_trouble(row, KINDS[row.state]) for row in fetch(failed)),
-        *(
-            make_trouble(row, NoticeKind.UNCERTAIN, mails=row.mails)
-            for row in fetch(uncertain)
-        ),
-    ]
 
 
 #: The kind of notice for each state of a troubled operation.

@@ -84,7 +84,7 @@ _OF_CLAIM = (
 )
 
 
-#: With which a step ends that did not fail.
+#: Errors with which a step ends that did not fail.
 _CALM = (PostponedError, AwaitedError, StepSkippedError)
 
 

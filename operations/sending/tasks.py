@@ -249,8 +249,9 @@ def _recall(
     """
     Return the rows of what has just been recorded, as ``_tasks_statement`` has them.
 
-    A schedule's task is known then, but for what it may be told of its app: the tick
-    has locked its action until the commit, and the look behind that has found it.
+    Of a scheduled run all is known by then, unless its task is told something about its
+    app. Nothing can have changed since: the tick had locked the action until its
+    commit, and only a look after that has found the message.
     """
     known = [
         (message, row)
