@@ -167,8 +167,8 @@ def _read_hosts(text: str) -> tuple[str, ...]:
 
 
 def _read_results(text: str) -> Mapping[str, str]:
-    """Return the result backends of other projects, by the names of their brokers."""
-    read = read_connections(text)
+    """Return result backends by the names of their brokers; "" is our own broker."""
+    read = read_connections(text, with_own=True)
     for name, url in read.items():
         if not url.startswith("redis"):
             hint = "Leave it out: without it, failures refer to the worker's log."

@@ -179,15 +179,15 @@ class CeleryTaskSender:
 
     def fetch_failure(self, connection: str | None, task_id: str) -> str | None:
         """Return why a task failed, if we know where its project stores that."""
-        url = None if connection is None else self._results.get(connection)
+        url = self._results.get(connection or "")
         if url is None:
             return None
         try:
             return fetch_failure(url, task_id, timeout_s=self._timeout_s)
         except (redis.RedisError, OSError) as error:
             return (
-                "the log of its worker says why, for the results of connection"
-                f" {connection!r} cannot be read: {describe(error)}"
+                "the log of its worker says why, for the results of"
+                f" {self._links[connection].title} cannot be read: {describe(error)}"
             )
 
     @cached_property

@@ -127,15 +127,18 @@ def _check_socket(parts: SplitResult) -> None:
 
 #: ``shop=redis://...``: the beginning of a connection in a list. A comma or space in a
 #: password is not followed by such a text.
-_NAMED = re.compile(r"(?:^|[,\s]\s*)([A-Za-z][A-Za-z0-9_-]*)=(?=[A-Za-z0-9+.-]+://)")
+_NAMED = re.compile(
+    r"(?:^|[,\s]\s*)(?:([A-Za-z][A-Za-z0-9_-]*)=)?(?=[A-Za-z0-9+.-]+://)"
+)
 
 
-def read_connections(text: str) -> dict[str, str]:
+def read_connections(text: str, *, with_own: bool = False) -> dict[str, str]:
     """
     Return the brokers that *text* names: ``shop=redis://...,crm=amqp://...``.
 
     Args:
         text: Separated by commas, spaces or line ends.
+        with_own: Whether one may have no name, which stands under "".
 
     Raises:
         RuleError: If it has another form, has a name twice, or names a broker that
@@ -143,12 +146,12 @@ def read_connections(text: str) -> dict[str, str]:
     """
     hint = "Write shop=redis://:password@host:6379/0,crm=amqp://user:password@host//."
     found = list(_NAMED.finditer(text))
-    if not found or found[0].start() != 0:
+    if not found or found[0].start() or not (with_own or all(x[1] for x in found)):
         raise RuleError("is not a list of connections, NAME=URL.", hint)
     ends = [each.start() for each in found[1:]]
     read: dict[str, str] = {}
     for each, end in zip(found, [*ends, len(text)], strict=True):
-        name, url = each[1], text[each.end() : end].strip(", \t\r\n")
+        name, url = each[1] or "", text[each.end() : end].strip(", \t\r\n")
         if name in read:
             msg = f"names {name!r} twice."
             raise RuleError(msg, "Give each connection its own name.")

@@ -394,7 +394,11 @@ def test_results_are_those_of_a_connection_on_redis() -> None:
 
     assert {"shop": "redis://:hunter2@r/1"} == settings.task_results
     assert "hunter2" not in repr(settings)
+    both = read(task_connections=shop, task_results="redis://r/1 shop=redis://r/2")
+    assert {"": "redis://r/1", "shop": "redis://r/2"} == both.task_results
+    assert "NAME=URL" in refuse(task_connections="redis://:hunter2@r/1")
     for value, reason in (
+        ("amqp://:hunter2@r//", "that is no Redis"),
         ("shop=amqp://:hunter2@r//", "'shop' that is no Redis"),
         ("crm=redis://:hunter2@r/1", "'crm', which is no connection"),
         ("hunter2", "NAME=URL"),

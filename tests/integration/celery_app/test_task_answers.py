@@ -51,8 +51,8 @@ def test_answers_of_a_plain_worker_come_back(
     Without a line of code there: success with a token, and failure too, which says why
     if the project stores its results. When the answer is there, so is the result.
     """
-    variables = {"MINUTEHAND_TASK_RESULTS": f"shop={other_redis_url}"}
-    sender = make_sender(redis_url, **variables)
+    where = f"{other_redis_url},shop={other_redis_url}"
+    sender = make_sender(redis_url, MINUTEHAND_TASK_RESULTS=where)
     good, bad = make_task("good"), make_task("bad", "shop.break")
     found: dict[str, TaskAnswer] = {}
 
@@ -73,7 +73,8 @@ def test_answers_of_a_plain_worker_come_back(
     assert not found["bad"].succeeded
     assert "ValueError: no such shop, 7" == sender.fetch_failure("shop", bad.id)
     assert sender.fetch_failure("shop", str(uuid4())) is None
-    assert sender.fetch_failure(None, bad.id) is None
+    assert "ValueError: no such shop, 7" == sender.fetch_failure(None, bad.id)
+    assert make_sender(redis_url).fetch_failure("shop", bad.id) is None
 
 
 def test_worker_that_runs_callbacks_itself_goes_on(redis_url: str, tmp_path: Path):
