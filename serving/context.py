@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Annotated, Concatenate, NoReturn, ParamSpec, TypeVar
+from typing import Annotated, Concatenate, ParamSpec, TypeVar
 
 import sqlalchemy as sa
 from fastapi import Depends, Request
@@ -19,10 +19,10 @@ from fastapi import Depends, Request
 from actions.posting.edit import Terms
 from models.database.engine import Author
 from models.door.documents import read_model
-from models.errors import DeadlockError, ForbiddenError, NotFoundError
+from models.errors import DeadlockError
 from models.fields.strict_model import DocumentModel
 from models.role import Role
-from serving.access.callers import Caller
+from serving.access.callers import Caller, refuse_app
 from serving.refusals import find_expected
 from serving.services import Services
 
@@ -93,16 +93,6 @@ class Context:
         if self.app is not None and app not in {None, self.app}:
             refuse_app(app)
         return app or self.app
-
-    def demand_installation(self, what: str) -> None:
-        """
-        Refuse whoever may see one small app alone: *what* is there for all of them.
-
-        Raises:
-            ForbiddenError: *what* exists, and that is no secret.
-        """
-        if self.app is not None:
-            raise ForbiddenError(f"a key of the installation is needed for {what}")
 
     def read(self, model: type[_Model], noun: str) -> _Model:
         """
@@ -175,11 +165,6 @@ class Context:
             except DeadlockError:
                 continue  # PostgreSQL waited for a second; the other one is through
         return self.change(act)
-
-
-def refuse_app(app: str | None) -> NoReturn:
-    """Say that there is no small app *app*, in the words for one that never was."""
-    raise NotFoundError(f"there is no small app {app!r}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ _STATUSES = (
     (InvalidDocumentError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (UsageError, HTTPStatus.BAD_REQUEST),
     (NotFoundError, HTTPStatus.NOT_FOUND),
-    # What it says is in serving/access/callers.py and serving/context.py.
+    # What it says for want of a role is in serving/access/callers.py.
     (ForbiddenError, HTTPStatus.FORBIDDEN),
     (PreconditionRequiredError, HTTPStatus.PRECONDITION_REQUIRED),
     (StaleError, HTTPStatus.PRECONDITION_FAILED),

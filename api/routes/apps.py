@@ -161,14 +161,14 @@ def resume_app(context: Operator, app: str) -> Response:
 @Body(PauseModel, examples={"until": _PAUSE}, required=False)
 def pause_all(context: Operator) -> Response:
     """Pause the whole installation, but for its own maintenance."""
-    context.demand_installation("a pause of all apps")
+    context.caller.demand_installation("a pause of all apps")
     return _pause(context, None)
 
 
 @router.delete("/pause", response_model=ResumedTarget)
 def resume_all(context: Operator) -> Response:
     """Resume the whole installation; what is paused on its own stays so."""
-    context.demand_installation("a pause of all apps")
+    context.caller.demand_installation("a pause of all apps")
     return _resume(context, None)
 
 

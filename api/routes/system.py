@@ -60,7 +60,7 @@ def list_workers(context: Viewer) -> Response:
 
     This needs a key of the installation.
     """
-    context.demand_installation("the list of workers")
+    context.caller.demand_installation("the list of workers")
     found = context.fetch(fetch_workers)
     return answer_list(context, Part(found, None))
 
@@ -74,7 +74,7 @@ async def examine(context: Viewer) -> Response:
     What is outside of the database is looked at once in ten seconds, however many ask.
     This needs a key of the installation.
     """
-    context.demand_installation("what doctor finds")
+    context.caller.demand_installation("what doctor finds")
     findings, age_s = await context.services.examine()
     return answer(Examined(find_worst(findings), findings, round(age_s, 3)))
 
@@ -122,7 +122,7 @@ async def read_metrics(context: Viewer) -> Response:
 
     This needs a key of the installation.
     """
-    context.demand_installation("what is measured")
+    context.caller.demand_installation("what is measured")
     metrics, _ = await context.services.metrics.ask()
     return Response(metrics, media_type=CONTENT_TYPE_LATEST)
 
@@ -145,7 +145,7 @@ def pause_one_queue(context: Operator, queue: Queue) -> Response:
 
     Occurrences are recorded as before, and wait. This needs a key of the installation.
     """
-    context.demand_installation(_SHARED)
+    context.caller.demand_installation(_SHARED)
     asked = context.read(PauseModel, "pause")
     paused = context.change(pause_queue, queue, asked, expected=context.expected)
     return answer(paused, etag=tag_pause(paused.pause))
@@ -154,7 +154,7 @@ def pause_one_queue(context: Operator, queue: Queue) -> Response:
 @router.delete(f"{ROOT}/queues/{{queue}}/pause", response_model=ResumedQueue)
 def resume_one_queue(context: Operator, queue: Queue) -> Response:
     """Resume a queue: what waits is sent within a second, the oldest first."""
-    context.demand_installation(_SHARED)
+    context.caller.demand_installation(_SHARED)
     resumed = context.change(resume_queue, queue, expected=context.expected)
     return answer(resumed, etag=tag_pause(None))
 
@@ -170,7 +170,7 @@ def drain_one_worker(context: Operator, worker_id: UUID) -> Response:
     It does so within 20 seconds, until it is resumed or started again; its state says
     when it is drained. This needs a key of the installation.
     """
-    context.demand_installation(_SHARED)
+    context.caller.demand_installation(_SHARED)
     return _set_drained(context, worker_id, drained=True)
 
 
@@ -182,7 +182,7 @@ def resume_one_worker(context: Operator, worker_id: UUID) -> Response:
 
     This needs a key of the installation.
     """
-    context.demand_installation(_SHARED)
+    context.caller.demand_installation(_SHARED)
     return _set_drained(context, worker_id, drained=False)
 
 

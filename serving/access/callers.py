@@ -1,11 +1,12 @@
-"""Those who ask, once it is known who they are. Pure."""
+"""Those who ask, and what they are refused for want of a role or an app. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from models.database.engine import Author
-from models.errors import ForbiddenError
+from models.errors import ForbiddenError, NotFoundError
 from models.role import Role
 
 
@@ -56,3 +57,37 @@ class Caller:
             raise ForbiddenError(
                 f"this needs the role {role}, and {self.name} has the role {self.role}"
             )
+
+    def demand_installation(self, what: str) -> None:
+        """
+        Refuse whoever may see one small app alone: *what* is there for all of them.
+
+        Raises:
+            ForbiddenError: *what* exists, and that is no secret.
+        """
+        if self.app is not None:
+            raise ForbiddenError(f"a key of the installation is needed for {what}")
+
+    def demand_key(self, app: str | None, role: Role) -> None:
+        """
+        Refuse whoever may not manage a key of *app*, or of all of them, with *role*.
+
+        Raises:
+            NotFoundError: They see another small app alone.
+            ForbiddenError: It may do more than theirs.
+        """
+        if self.app is not None and app is None:
+            raise ForbiddenError(
+                f"a key of small app {self.app!r} makes keys of that app only."
+                f" Give the app: {self.app!r}."
+            )
+        if self.app not in {None, app}:
+            refuse_app(app)
+        if role > self.role:
+            msg = f"the role {role} is above {self.role}, the role of {self.name}"
+            raise ForbiddenError(msg)
+
+
+def refuse_app(app: str | None) -> NoReturn:
+    """Say that there is no small app *app*, in the words for one that never was."""
+    raise NotFoundError(f"there is no small app {app!r}")

@@ -19,7 +19,7 @@ from models.database.engine import get_author, read_clock
 from models.database.journal import note_change
 from models.database.lists import belongs_to, fetch_latest
 from models.database.tables import api_keys
-from models.errors import ConflictError, ForbiddenError, NotFoundError, UsageError
+from models.errors import ConflictError, NotFoundError, UsageError
 from models.fields.duration import Duration
 from models.fields.field_types import LONGEST_NAME
 from models.json_form import get_members
@@ -87,7 +87,7 @@ def create_key(
         ConflictError: The small app has MOST_KEYS keys that have not ended.
     """
     if maker is not None:
-        _refuse_beyond(maker, app, role)
+        maker.demand_key(app, role)
     if app is not None:
         lock_app(connection, app)
         fetch_app(connection, app)
@@ -126,7 +126,7 @@ def invite(
         ConflictError: The small app has MOST_INVITED that have not ended.
     """
     if maker is not None:
-        _refuse_beyond(maker, wanted.app, wanted.role)
+        maker.demand_key(wanted.app, wanted.role)
     lock_app(connection, wanted.app)
     fetch_app(connection, wanted.app)
     if len(fetch_invitations(connection, wanted.app)) >= MOST_INVITED:
@@ -297,21 +297,6 @@ def _refuse_too_many(connection: sa.Connection, app: str) -> None:
         )
 
 
-def _refuse_beyond(maker: Caller, app: str | None, role: Role) -> None:
-    """Refuse a key that *maker* may not manage."""
-    if maker.app is not None and app != maker.app:
-        if app is None:
-            raise ForbiddenError(
-                f"a key of small app {maker.app!r} makes keys of that app only."
-                f" Give the app: {maker.app!r}."
-            )
-        # whether there is such an app is nothing to tell
-        raise NotFoundError(f"there is no small app {app!r}")
-    if role > maker.role:
-        msg = f"the role {role} is above {maker.role}, the role of {maker.name}"
-        raise ForbiddenError(msg)
-
-
 def _insert_key(connection: sa.Connection, **values: Any) -> NewKey:
     key_id = make_letters(ID_LENGTH)
     text = make_secret(make_prefix(key_id))
@@ -329,7 +314,7 @@ def _lock(connection: sa.Connection, key_id: str, maker: Caller | None) -> Shown
     query = sa.select(*_SHOWN).with_for_update()
     found = _fetch(connection, query, key_id, scope)
     if maker is not None:
-        _refuse_beyond(maker, found.app, found.role)
+        maker.demand_key(found.app, found.role)
     return found
 
 

@@ -57,14 +57,14 @@ def _path(app: str, rest: str = "") -> str:
 
 def _ask_new(context: Context, form: Form) -> tuple[str, dict[str, Any]]:
     """Ask what a new small app is called."""
-    context.demand_installation("a new small app")
+    context.caller.demand_installation("a new small app")
     return "apps/part.html", {"place": _Place("", "", ""), "form": form, "seen": "0"}
 
 
 @after_question(router, "/apps/_new", _ask_new)
 def make(context: Editor, form: Form) -> Response:
     """Make a small app."""
-    context.demand_installation("a new small app")
+    context.caller.demand_installation("a new small app")
     model = read_small_app_object(read_entry(NEW_APP.fields, form, {}))
     terms = ApplyTerms(by=context.caller.name, expected_revision=0)
     context.change(apply_small_app, model, terms)

@@ -22,7 +22,8 @@ from overview.apps.data import fetch_domain_part
 from overview.apps.small_apps import DetailedApp, fetch_app_part, fetch_detailed_app
 from overview.installation.status import fetch_app_status
 from overview.operations import fetch_shown_part
-from serving.context import Context, Operator, Viewer, refuse_app
+from serving.access.callers import refuse_app
+from serving.context import Context, Operator, Viewer
 from web.forms import Form, go_to
 from web.guarding import make_router
 from web.query import Query, Unread, read_part

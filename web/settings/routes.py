@@ -112,7 +112,7 @@ def show_changes(context: Admin) -> Response:
 @heavy
 def verify(context: Admin) -> Response:
     """Follow the chain of the record of changes, and tell whether it is whole."""
-    context.demand_installation("the chain of changes")
+    context.caller.demand_installation("the chain of changes")
     found = read_part(context, verify_changes)
     return render(context, "settings/verified.html", {"found": found})
 
@@ -121,7 +121,7 @@ def verify(context: Admin) -> Response:
 @heavy
 async def show_doctor(context: Viewer) -> Response:
     """Tell what doctor finds."""
-    context.demand_installation("what doctor finds")
+    context.caller.demand_installation("what doctor finds")
     findings: list[Finding] | Unread
     try:
         findings, age_s = await context.services.examine()
@@ -145,7 +145,7 @@ def _render_doctor(
 @router.get("/installation")
 def show_installation(context: Admin) -> Response:
     """Tell versions, settings in effect, and how long what is kept."""
-    context.demand_installation("what is installed")
+    context.caller.demand_installation("what is installed")
     settings = context.services.settings
     found = read_part(context, fetch_installed, settings)
     return render(context, "settings/installation.html", {"found": found})
@@ -155,7 +155,7 @@ def show_installation(context: Admin) -> Response:
 @heavy
 async def download_support_bundle(context: Admin) -> Response:
     """Give what somebody who helps from afar needs to see, as a file."""
-    context.demand_installation("a support bundle")
+    context.caller.demand_installation("a support bundle")
     findings, _age_s = await context.services.examine()
     return await run_in_threadpool(_write_bundle, context, findings)
 

@@ -67,7 +67,7 @@ def show_workers(context: Viewer) -> Response:
 
 def _ask_pause(context: Context, queue: Queue) -> tuple[str, dict[str, Any]]:
     """Ask whether to pause a queue."""
-    context.demand_installation(_SHARED)
+    context.caller.demand_installation(_SHARED)
     with context.reading() as connection:
         now = read_clock(connection)
         found = next(e for e in fetch_queues(connection) if e.queue is queue)
@@ -81,7 +81,7 @@ def _ask_pause(context: Context, queue: Queue) -> tuple[str, dict[str, Any]]:
 @after_question(router, "/queues/{queue}/pause", _ask_pause)
 def pause(context: Operator, form: Form, queue: Queue) -> Response:
     """Pause a queue, or give its pause another note and end."""
-    context.demand_installation(_SHARED)
+    context.caller.demand_installation(_SHARED)
     asked = form.read(PauseModel, "pause")
     paused = context.change(pause_queue, queue, asked)
     return go_to(
@@ -95,7 +95,7 @@ def pause(context: Operator, form: Form, queue: Queue) -> Response:
 @takes_form
 def resume(context: Operator, queue: Queue) -> Response:
     """Resume a queue."""
-    context.demand_installation(_SHARED)
+    context.caller.demand_installation(_SHARED)
     resumed = context.change(resume_queue, queue)
     waiting = format_count(resumed.waiting, "operation is", "operations are")
     return go_to("/workers", f"Resumed {queue.value}; {waiting} sent now.")
@@ -103,7 +103,7 @@ def resume(context: Operator, queue: Queue) -> Response:
 
 def _ask_drain(context: Context, worker_id: UUID) -> tuple[str, dict[str, Any]]:
     """Ask whether to drain a worker."""
-    context.demand_installation(_SHARED)
+    context.caller.demand_installation(_SHARED)
     with context.reading() as connection:
         found = fetch_worker(connection, worker_id)
         queues = fetch_queues(connection)
@@ -119,7 +119,7 @@ def _ask_drain(context: Context, worker_id: UUID) -> tuple[str, dict[str, Any]]:
 @after_question(router, "/{worker_id}/drain", _ask_drain)
 def drain(context: Operator, form: Form, worker_id: UUID) -> Response:
     """Drain a worker."""
-    context.demand_installation(_SHARED)
+    context.caller.demand_installation(_SHARED)
     note = form.read(NoteModel, "note").note
     found = context.change(
         set_drained, worker_id, drained=True, by=context.caller.name, note=note
@@ -135,7 +135,7 @@ def drain(context: Operator, form: Form, worker_id: UUID) -> Response:
 @takes_form
 def take_again(context: Operator, worker_id: UUID) -> Response:
     """Let a drained worker take work again."""
-    context.demand_installation(_SHARED)
+    context.caller.demand_installation(_SHARED)
     found = context.change(
         set_drained, worker_id, drained=False, by=context.caller.name
     )
