@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from api.answers import ROOT
 from models.database.tables import events
 from models.role import Role
-from tests.database import race
 from tests.integration.api.conftest import APP, Web
 
 USERS = f"/apps/{APP}/users"
@@ -71,17 +70,6 @@ def test_refusals_say_where(web: Web):
     assert ["/id", "/email"] == [
         each.json()["errors"][0]["pointer"] for each in (other, mail)
     ]
-
-
-def test_of_many_changes_of_one_version_one_is_made(free_web: Web):
-    """Whoever comes second is told what there is now, however close the two are."""
-    headers = {"If-Match": free_web.get(f"{USERS}/ada").headers["etag"]}
-
-    def change(number: int) -> int:
-        body = {"name": f"by {number}"}
-        return free_web.patch(f"{USERS}/ada", body, headers=headers).status_code
-
-    assert [200, 412, 412, 412] == sorted(race(4, change))
 
 
 def test_directory_replaces_all_users(web: Web):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -15,11 +17,13 @@ from actions.small_apps.change_users import (
     replace_user,
 )
 from actions.small_apps.export import KnownUser, fetch_known_user
+from actions.user_events import NewEvent, record_events
 from models.database.engine import reading, writing
 from models.database.tables import events
 from models.door.app_documents import read_user_object
 from models.errors import InvalidDocumentError, NotFoundError, StaleError
-from tests.database import read_by, write_by
+from models.event import EventName
+from tests.database import is_waiting_for_lock, read_by, write_by
 from tests.integration.actions.small_apps.shop import (
     ADA,
     AUTHOR,
@@ -27,6 +31,7 @@ from tests.integration.actions.small_apps.shop import (
     export,
     fetch_changes,
 )
+from tests.servers import wait_until
 
 SEEN, LATER = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
 
@@ -128,6 +133,35 @@ def test_tag_names_what_was_read(engine: sa.Engine):
             change()
     assert fresh == _get(engine).tag
     assert _put(engine, {}, "new", expected_tag=NO_TAG).created
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        lambda connection: patch_user(connection, "shop", "ada", {"name": "first"}),
+        lambda connection: record_events(
+            connection, [NewEvent("shop", EventName.USER_LAST_SEEN, "ada")]
+        ),
+    ],
+    ids=["change", "event"],
+)
+def test_second_change_waits_for_the_first(
+    postgres_engine: sa.Engine, first: Callable[[sa.Connection], object]
+):
+    """So it knows that the version it is of is no more."""
+    apply(postgres_engine, {"users": [ADA]})
+    tag = _get(postgres_engine).tag
+    with ThreadPoolExecutor(1) as pool:
+        with writing(postgres_engine, author=AUTHOR) as connection:
+            first(connection)
+            change = {"name": "second"}
+            second = pool.submit(_patch, postgres_engine, change, expected_tag=tag)
+            wait_until(
+                lambda: second.done() or is_waiting_for_lock(postgres_engine),
+                what="the second change",
+            )
+        with pytest.raises(StaleError):
+            second.result()
 
 
 def test_edits_raise_the_revision_of_the_app(engine: sa.Engine):
