@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any
 
 from models.errors import RuleError
-from models.fields.duration import parse_elapsed
+from models.fields.duration import parse_elapsed, recall_elapsed
 from models.fields.strict_model import show
 
 #: How long the lease of a leader or a worker lasts without a renewal, and how often it
@@ -73,10 +73,8 @@ def read_back_off(document: Mapping[str, Any]) -> BackOff:
     6
     """
     retries, first = document.get("retries"), document.get("retry_after")
-    return BackOff(
-        ATTEMPTS if retries is None else retries + 1,
-        None if first is None else parse_elapsed(first),
-    )
+    attempts = ATTEMPTS if retries is None else retries + 1
+    return BackOff(attempts, recall_elapsed(first))
 
 
 def parse_retry_after(text: str) -> timedelta:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from models.fields.duration import parse_elapsed
+from models.fields.duration import recall_elapsed
 from models.operation_state import FINAL_STATES, OperationState, Trigger
 from models.units import format_age
 
@@ -49,8 +49,8 @@ def read_expectation(document: Mapping[str, Any]) -> Expectation:
     600.0
     """
     asked = document.get("expect") or {}
-    given = {key: parse_elapsed(text) for key, text in asked.items() if text}
-    return Expectation(**given)
+    bounds = (recall_elapsed(asked.get(each)) for each in ("within", "takes"))
+    return Expectation(*bounds)
 
 
 def expect_at(since: datetime, after_s: float | None) -> datetime | None:

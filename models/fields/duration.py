@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import calendar
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import MAXYEAR, datetime, timedelta
 from decimal import Decimal
@@ -327,6 +328,18 @@ def parse_elapsed(text: str) -> timedelta:
     if elapsed > LONGEST_ELAPSED:
         raise RuleError(f"{show(text)} is more than a month.", "Write at most PT744H.")
     return elapsed
+
+
+def recall_elapsed(stored: str | None) -> timedelta | None:
+    """
+    Return what a document has stored, as ``parse_elapsed`` reads it.
+
+    None: it has nothing; or a newer version has written what this one cannot read, for
+    which whoever leads must not end.
+    """
+    with suppress(RuleError):
+        return None if stored is None else parse_elapsed(stored)
+    return None
 
 
 def write_elapsed(seconds: int) -> str:

@@ -27,6 +27,7 @@ SECONDS = st.integers(1, 86_400).map(lambda n: timedelta(seconds=n))
         ({"retries": 0}, []),
         ({"retries": 3}, [30, 60, 120]),
         ({"retry_after": "PT5S"}, [5, 10]),
+        ({"retry_after": "at noon, as of next year"}, [30, 60]),
         ({"retries": 4, "retry_after": "PT8H"}, [28_800, 57_600, 86_400, 86_400]),
     ],
 )

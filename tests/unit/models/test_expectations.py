@@ -78,10 +78,12 @@ def test_runs_are_judged(run: RunTimes, now: int, expected: Judgement | None):
         ({"expect": None}, None),
         ({"expect": {"within": "PT30M", "takes": None}}, 1800),
         ({"expect": {"within": "PT30M", "takes": "PT10M"}}, 600),
+        ({"expect": {"within": "PT30M", "takes": "P1D"}}, 1800),
+        ({"expect": {"within": "PT30M", "of_next_year": "PT1M"}}, 1800),
     ],
 )
 def test_first_look_is_at_the_first_bound(document: dict[str, object], seconds: float):
-    """Before, there is nothing to see."""
+    """Before, there is nothing to see; what a newer version says ends no leader."""
     assert seconds == read_expectation(document).first_look_s
 
 
