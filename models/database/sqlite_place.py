@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -76,15 +77,32 @@ def _refuse_network_file_system(path: Path) -> None:
     mounts = Path("/proc/mounts")
     if not mounts.exists():
         return
-    target = str(path.resolve())
-    best, kind = "", ""
-    for line in mounts.read_text().splitlines():
-        _device, mount, file_system = line.split(" ")[:3]
-        prefix = mount.rstrip("/") + "/"
-        if target.startswith(prefix) and len(prefix) > len(best):
-            best, kind = prefix, file_system
+    kind = find_file_system(path.resolve(), mounts.read_text("utf-8", "replace"))
     if kind in NETWORK_FILE_SYSTEMS:
         raise UsageError(
             f"{path} lies on a network file system ({kind}), where SQLite's locks "
             "cannot be trusted. Set MINUTEHAND_HOME to a local one, or use PostgreSQL."
         )
+
+
+#: How the kernel writes a space, and few other characters, in the name of a place.
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+def find_file_system(path: Path, mounts: str) -> str:
+    """
+    Return the kind of file system that *path*, which is absolute, lies on.
+
+    Args:
+        mounts: What ``/proc/mounts`` says.
+    """
+    target = str(path)
+    best, kind = "", ""
+    for line in mounts.splitlines():
+        _device, mount, file_system = line.split(" ")[:3]
+        place = _ESCAPED.sub(lambda found: chr(int(found[1], 8)), mount)
+        prefix = place.rstrip("/") + "/"
+        # Of several in one place, the last one hides the others, such as an automount.
+        if target.startswith(prefix) and len(prefix) >= len(best):
+            best, kind = prefix, file_system
+    return kind
