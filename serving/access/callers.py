@@ -35,9 +35,15 @@ class Caller:
 
     @property
     def owner(self) -> str:
-        """Whose limits and whose repeated requests these are."""
+        """
+        Whose limits and whose repeated requests these are.
+
+        Sessions begun with one key are one's own, but for those of whom its owner has
+        invited: they have other names, and may see less.
+        """
         if self.key_id is not None:
-            return f"key {self.key_id}"
+            program = f"key {self.key_id}"
+            return program if self.session is None else f"{program} of {self.name}"
         if self.session is not None:
             return f"session {self.session}"
         return f"person {self.name}"

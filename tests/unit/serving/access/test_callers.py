@@ -51,11 +51,22 @@ def test_refusal_names_both_roles():
 
 
 def test_repeats_and_limits_belong_to_a_key_a_session_or_a_person():
-    """No two of them share an owner, whatever they are called."""
+    """No two of them share an owner, whatever they are called or are invited by."""
     owners = {
         Caller("x", "x", Role.VIEWER, None).owner,
+        Caller("x", "x", Role.VIEWER, None, session="x").owner,
+        Caller("x", "y (invited by x)", Role.VIEWER, "shop", session="y").owner,
         Caller(None, "x", Role.VIEWER, None, session="x").owner,
         Caller(None, "x", Role.VIEWER, None).owner,
     }
 
-    assert 3 == len(owners)
+    assert 5 == len(owners)
+
+
+def test_whoever_signs_in_twice_with_a_key_has_one_limit():
+    """Else each more session would let a key ask as often again."""
+    first, second = (
+        Caller("x", "x", Role.VIEWER, None, session=each).owner for each in "ab"
+    )
+
+    assert first == second
