@@ -88,7 +88,8 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
         self._entry = worker.timer.call_repeatedly(RENEW_EVERY.total_seconds(), renew)
 
     def _renew(self, worker: Any) -> None:
-        assert self._presence is not None  # made as the timer was set
+        if self._presence is None:
+            return  # Celery lets timers fire until the pool has stopped
         consumed = find_consumed(worker.app)
         is_asked = self._presence.renew(consumed)
         if consumed if is_asked else self._left:
