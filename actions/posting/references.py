@@ -26,6 +26,7 @@ from models.errors import Problem
 from models.fields.addresses import is_refused
 from models.fields.strict_model import find_near, show
 from models.operation import EVERYONE, MAILING_STEPS, PublishModel, RecipientFilterModel
+from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange
 from models.when import CalendarModel, EventModel, WorkingDayModel
@@ -281,12 +282,12 @@ def find_failing(
     fleet: tuple[FleetWorker, ...], action: ScheduledActionModel
 ) -> Iterator[Problem]:
     """Yield what in *action* no worker of *fleet* takes, or what would fail there."""
-    if not fleet:
-        return
-    queue = action.operations.queue.value
+    queue = action.operations.queue
+    if not fleet or queue is Queue.TASKS:
+        return  # those are sent by schedulers
     takers = [each for each in fleet if queue in each.queues]
     if not takers:
-        message = f"no worker takes the queue {queue!r}, so its runs would wait."
+        message = f"no worker takes the queue {queue.value!r}, so its runs would wait."
         hint = f"Start one for it (minutehand worker -Q {queue})."
         yield Problem("/operations", message, hint)
     asked = action.operations.call_webhook

@@ -23,11 +23,16 @@ def find(operations: object, *workers: FleetWorker) -> list[str]:
 
 
 def test_queue_that_nobody_takes_is_told():
-    """If no worker runs at all, nobody can tell: it may be started later."""
+    """
+    If no worker runs at all, nobody can tell: it may be started later.
+
+    A task alone is sent by the scheduler.
+    """
     quick = FleetWorker("quick@host", ("quick",), {})
 
     assert [] == find({"publish": True})
     assert [] == find({"call_webhook": {"url": "https://example.com"}}, quick)
+    assert [] == find({"run_task": {"name": "shop.report", "queue": "reports"}}, quick)
     assert [
         "/operations: no worker takes the queue 'heavy', so its runs would wait."
     ] == find({"publish": True}, quick)
