@@ -98,3 +98,18 @@ def test_hook_refuses_what_the_door_refuses(repository: Path) -> None:
 
     assert answer.returncode != 0
     assert "/when/cron_rule" in answer.stderr
+    assert "in schedules/hourly.json" in answer.stderr
+
+
+def test_schema_for_editors_is_no_action_of_the_folder(repository: Path) -> None:
+    """The folder is applied with it, and a document may name it."""
+    (command,) = re.findall(r"`(minutehand schema > \S+)`", _PAGE)
+    ((key, named),) = re.findall(r'`"(\$schema)": "(\S+)"`', _PAGE)
+    place = repository / "schedules" / "report.json"
+    place.write_text(json.dumps({key: named} | json.loads(place.read_text())))
+    apply = "minutehand apps apply schedules && minutehand actions apply schedules"
+
+    answer = run(f"{command} && {apply} --app sales", repository)
+
+    assert 0 == answer.returncode, answer.stderr
+    assert (place.parent / named).resolve().is_file()
