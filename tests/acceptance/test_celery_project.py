@@ -22,10 +22,8 @@ PAGE = (ROOT / "docs" / "celery-project.md").read_text(encoding="utf-8")
 BEAT, BLOCK = re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
-def test_a_scheduler_alone_takes_the_place_of_beat(
-    redis_url: str, tmp_path: Path
-) -> None:
-    """On one file, without a worker of ours: an entry is imported, and runs."""
+def test_one_process_takes_the_place_of_beat(redis_url: str, tmp_path: Path) -> None:
+    """On one file: an entry is imported, and runs; doctor finds nothing bad."""
     entry = {"task": "shop.report", "schedule": 3600.0, "kwargs": {"of": "sales"}}
     settings = {
         "beat_schedule": {"hourly report": entry},
