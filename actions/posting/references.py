@@ -19,9 +19,9 @@ import sqlalchemy as sa
 
 from actions.posting.post import fetch_holidays
 from actions.small_apps.export import fetch_domains, fetch_group_names, fetch_names
-from models.database.engine import db_now, read_clock
+from models.database.engine import read_clock
 from models.database.recipient_filter import are_addressed, select_standing
-from models.database.tables import ALIVE_FOR, processes, users
+from models.database.tables import IS_ALIVE, processes, users
 from models.errors import Problem
 from models.fields.addresses import is_refused
 from models.fields.strict_model import find_near, show
@@ -272,7 +272,7 @@ def fetch_fleet(connection: sa.Connection) -> tuple[FleetWorker, ...]:
     kept = processes.c
     rows = connection.execute(
         sa.select(kept.name, kept.queues, kept.settings)
-        .where(kept.role == "worker", kept.heartbeat_at > db_now(-ALIVE_FOR))
+        .where(kept.role == "worker", IS_ALIVE)
         .order_by(kept.name)
     )
     return tuple(FleetWorker(row.name, tuple(row.queues), row.settings) for row in rows)

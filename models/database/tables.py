@@ -179,6 +179,9 @@ processes = _table(
     Column("drain_asked_by", sa.Text),
 )
 
+#: Matches the processes that are there, as far as anybody knows.
+IS_ALIVE = processes.c.heartbeat_at > db_now(-ALIVE_FOR)
+
 #: Queues of which nothing is sent or claimed for a while: at most a row for each. One
 #: whose end has passed means nothing, and nobody has to remove it.
 queue_pauses = _table(

@@ -15,13 +15,11 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now
 from models.database.journal import note_change
-from models.database.tables import ALIVE_FOR, processes
+from models.database.tables import IS_ALIVE, processes
 from models.errors import ConflictError, NotFoundError
 from operations.fleet.processes import ProcessRole
 
 _process = processes.c
-
-_IS_ALIVE = _process.heartbeat_at > db_now(-ALIVE_FOR)
 
 
 def drain_worker(
@@ -88,7 +86,7 @@ def find_worker(connection: sa.Connection, name: str) -> UUID:
         ConflictError: There are several: names should differ.
     """
     query = sa.select(_process.id).where(
-        _process.role == ProcessRole.WORKER, _process.name == name, _IS_ALIVE
+        _process.role == ProcessRole.WORKER, _process.name == name, IS_ALIVE
     )
     ids: Sequence[UUID] = connection.scalars(query).all()
     if len(ids) > 1:
@@ -101,7 +99,7 @@ def find_worker(connection: sa.Connection, name: str) -> UUID:
 
 
 def _lock(connection: sa.Connection, worker_id: UUID) -> sa.Row[Any]:
-    query = sa.select(processes, _IS_ALIVE.label("is_alive")).where(
+    query = sa.select(processes, IS_ALIVE.label("is_alive")).where(
         _process.id == worker_id, _process.role == ProcessRole.WORKER
     )
     row = connection.execute(query.with_for_update()).one_or_none()

@@ -21,7 +21,7 @@ import sqlalchemy as sa
 
 from models.database.engine import db_now, json_rows, make_rows_json
 from models.database.tables import (
-    ALIVE_FOR,
+    IS_ALIVE,
     LIVE_OR_CLAIMED,
     NOT_AWAITING,
     PENDING,
@@ -340,8 +340,7 @@ def fetch_share(connection: sa.Connection, part: float) -> int | None:
         return None
     rows = connection.execute(
         sa.select(processes.c.queues, processes.c.concurrency).where(
-            processes.c.role == ProcessRole.WORKER,
-            processes.c.heartbeat_at > db_now(-ALIVE_FOR),
+            processes.c.role == ProcessRole.WORKER, IS_ALIVE
         )
     )
     slots = sum(count or 1 for queues, count in rows if Queue.QUICK in queues)
