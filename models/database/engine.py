@@ -234,15 +234,17 @@ def _drop_read_only(context: sa.ExceptionContext) -> None:
 
 def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Engine:
     in_memory = url.database in {None, "", ":memory:"}
-    if not in_memory:
+    pool: dict[str, Any] = {"pool_timeout": timeout.total_seconds()}
+    if in_memory:  # which exists for one connection only
+        pool = {"poolclass": sa.StaticPool}
+    else:
         assert url.database is not None  # the names above are the only empty ones
         prepare_place(Path(url.database))
     engine = sa.create_engine(
         url,
         connect_args={"timeout": timeout.total_seconds(), "check_same_thread": False},
-        # a database in memory exists for one connection only
-        poolclass=sa.StaticPool if in_memory else sa.QueuePool,
         hide_parameters=True,
+        **pool,
     )
 
     if not in_memory:

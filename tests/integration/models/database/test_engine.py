@@ -71,6 +71,13 @@ def test_role_decides_nothing_about_what_is_read(
     execute(postgres_engine, sa.text(f"drop role {name}"))
 
 
+def test_connection_is_waited_for_no_longer_than_an_answer(database_url: str):
+    """On SQLite it was half a minute, whatever the deadline."""
+    engine = make_engine(database_url, timeout=timedelta(seconds=3))
+
+    assert 3 == engine.pool.timeout()  # type: ignore[attr-defined]  # of a QueuePool
+
+
 def test_database_that_is_read_only_is_away(engine: sa.Engine):
     """A failover passes; until then nothing can be written."""
     made = make_operation()
