@@ -190,20 +190,6 @@ def test_large_json_is_read_in_little_memory(read: Read, tmp_path: Path):
     assert 200_000 == reading.rows
 
 
-def test_large_csv_is_read_in_little_memory(read: Read, tmp_path: Path):
-    """60 MB, compressed, within the memory that the process is allowed."""
-    row = b"1234567,a text of some length,2.5,another text\n"
-    with gzip.open(tmp_path / "a.csv.gz", "wb", compresslevel=1) as file:
-        file.write(b"a,b,c,d\n")
-        for _ in range(1_250):
-            file.write(row * 1_000)
-
-    reading = read({"file": "a.csv.gz"}, memory=320 * MIB)
-
-    assert reading is not None
-    assert 1_250_000 == reading.rows
-
-
 def test_memory_is_bounded(read: Read, tmp_path: Path):
     """Pages of Parquet that are far larger than the file end that process alone."""
     frame = pl.DataFrame({"a": ["x" * 1000]})
