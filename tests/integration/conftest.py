@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from models.database.engine import make_engine
 from operations.ports import Ports
+from tests.integration import clocked
 from tests.scheduling import add_app
 from tests.unit.operations.fakes import World
 
@@ -102,6 +104,21 @@ def small_app(any_engine: sa.Engine) -> None:
 def other_app(any_engine: sa.Engine) -> None:
     """Add the small app "other", which has no users."""
     add_app(any_engine, "other")
+
+
+@pytest.fixture
+def world() -> clocked.World:
+    """Give one clock for a database and its schedulers."""
+    return clocked.World()
+
+
+@pytest.fixture
+def world_engine(sqlite_url: str, world: clocked.World) -> Iterator[sa.Engine]:
+    """Give an engine whose clock is that of *world*; a statement takes time."""
+    engine = make_engine(sqlite_url, clock=world.read)
+    sa.event.listen(engine, "before_cursor_execute", world.pass_by)
+    yield engine
+    engine.dispose()
 
 
 @pytest.fixture

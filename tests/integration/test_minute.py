@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from actions.lease import LEASE_NAME, Leader
+from actions.lease import LEASE_NAME
 from actions.tick import TickReport
 from actions.zone_changes import fetch_changed
 from dispatch.due_pauses import has_ended_pause
-from models.database.engine import make_engine, reading, writing
+from models.database.engine import reading, writing
 from models.database.tables import leases, operations, scheduled_actions, zones
 from models.fields.zone import read_zone_data
 from models.operation_state import Queue
@@ -22,11 +22,10 @@ from operations.rescue import LOST_AFTER
 from operations.sending.order import Message
 from overview.actions.auditing import audit_all
 from scheduler_server import Scheduler
-from settings import read_settings
+from tests.integration.clocked import SEVEN, World, make_scheduler
 from tests.integration.dispatch.backfills.backfilling import post_daily, start
 from tests.scheduling import (
     MINUTE,
-    Clock,
     FakeSender,
     add_app,
     copy_action,
@@ -39,25 +38,7 @@ from tests.scheduling import (
     record_all,
 )
 
-SEVEN = datetime(2026, 11, 23, 7, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
-
-
-class World(Clock):
-    """One clock for the database and the scheduler; it stands still until told."""
-
-    now = 0.0
-    statement_s = 0.01
-    #: What the clock of the database adds to that of the scheduler.
-    fast_by = timedelta()
-
-    def read(self) -> datetime:
-        """Return the time of the database."""
-        return SEVEN + timedelta(seconds=self.now) + self.fast_by
-
-    def pass_by(self, *_statement: object) -> None:
-        """Let the time pass that a statement takes."""
-        self.now += self.statement_s
 
 
 class SlowSender(FakeSender):
@@ -71,43 +52,14 @@ class SlowSender(FakeSender):
         self.world.now += len(messages) / 2
 
 
-def make_scheduler(
-    engine: sa.Engine, world: World, sender: FakeSender | None = None, **settings: str
-) -> Scheduler:
-    """Return a scheduler that lives by *world*."""
-    given = {f"MINUTEHAND_{name}": value for name, value in settings.items()}
-    return Scheduler(
-        engine,
-        Leader(engine, monotonic=world),
-        sender or FakeSender(),
-        read_settings(given, env_file=None),
-        monotonic=world,
-        host_clock=world.read,
-    )
-
-
 @pytest.fixture
-def world() -> World:
-    return World()
-
-
-@pytest.fixture
-def slow_engine(sqlite_url: str, world: World) -> Iterator[sa.Engine]:
-    """Give an engine whose clock is that of *world*."""
-    engine = make_engine(sqlite_url, clock=world.read)
-    sa.event.listen(engine, "before_cursor_execute", world.pass_by)
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
-def scheduler(slow_engine: sa.Engine, world: World) -> Scheduler:
+def scheduler(world_engine: sa.Engine, world: World) -> Scheduler:
     """Give a scheduler that sends one or two messages at a time, a second each."""
-    add_app(slow_engine)
+    add_app(world_engine)
     sender = SlowSender(empty={Queue.QUICK})
     sender.world = world
     settings = {"CHUNK": "1", "NOTICE_MAIL": "ops@example.org"}
-    return make_scheduler(slow_engine, world, sender, **settings)
+    return make_scheduler(world_engine, world, sender, **settings)
 
 
 def live(scheduler: Scheduler, world: World, minutes: int) -> list[TickReport]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,12 +11,12 @@ import sqlalchemy as sa
 
 from actions.due_rows import fetch_next_look
 from actions.tick import run_look
-from models.database.engine import make_engine
 from models.operation_state import Queue, Reason
 from operations.rescue import LOST_AFTER
 from scheduler_server import Scheduler
 from tests.database import read_by
-from tests.integration.test_minute import SEVEN, SlowSender, World, make_scheduler
+from tests.integration.clocked import SEVEN, World, make_scheduler
+from tests.integration.test_minute import SlowSender
 from tests.scheduling import (
     add_app,
     add_event,
@@ -41,19 +40,10 @@ MAIL = {"send_email": {"template": "hello"}}
 
 
 @pytest.fixture
-def world() -> World:
-    """Give one clock for the database and the schedulers."""
-    return World()
-
-
-@pytest.fixture
-def seconds_engine(sqlite_url: str, world: World) -> Iterator[sa.Engine]:
-    """Give an engine whose clock is that of *world*."""
-    engine = make_engine(sqlite_url, clock=world.read)
-    sa.event.listen(engine, "before_cursor_execute", world.pass_by)
-    add_app(engine)
-    yield engine
-    engine.dispose()
+def seconds_engine(world_engine: sa.Engine) -> sa.Engine:
+    """Give the engine of *world*, with a small app."""
+    add_app(world_engine)
+    return world_engine
 
 
 def live(scheduler: Scheduler, world: World, *, until: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 import pytest
@@ -39,7 +39,7 @@ from overview.doctor.checks.scheduler import look_at_set_back
 from overview.doctor.finding import Finding, Health, View
 from settings import read_settings
 from tests.database import read_by, write_by
-from tests.integration.test_minute import SEVEN, World, make_scheduler
+from tests.integration.clocked import SEVEN, World, make_scheduler
 from tests.scheduling import (
     MINUTE,
     add_app,
@@ -62,18 +62,16 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture
 def world() -> World:
-    """Give the clocks: the database's is an hour fast."""
+    """Give the clocks: the database's is an hour fast, and statements take no time."""
     made = World()
-    made.fast_by = HOUR
+    made.fast_by, made.statement_s = HOUR, 0
     return made
 
 
 @pytest.fixture
-def engine(sqlite_url: str, world: World) -> Iterator[sa.Engine]:
-    """Give an engine whose clock is that of *world*."""
-    engine = make_engine(sqlite_url, clock=world.read)
-    yield engine
-    engine.dispose()
+def engine(world_engine: sa.Engine) -> sa.Engine:
+    """Give the engine of *world*."""
+    return world_engine
 
 
 @pytest.fixture
