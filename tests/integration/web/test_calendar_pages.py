@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import count
+
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
+from actions.load.forecast import forecast_load
 from models.errors import UnreachableError
 from models.role import Role
 from tests.integration.web.conftest import Browser, enter, new_key, read
@@ -101,6 +105,22 @@ def test_what_cannot_be_shown_is_told(browser: TestClient, engine: sa.Engine):
     sign_in(browser, engine)
 
     assert [] == [path for path in TOLD if TOLD[path] not in read(browser, path)]
+
+
+def test_load_that_there_is_no_time_to_count_is_not_nothing(
+    browser: TestClient, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """On a busy host; how much is left out stands in its place."""
+    sign_in(browser, engine)
+    add_app(engine, "shop")
+    post(engine, "shop")
+    late = partial(forecast_load, monotonic=count(step=10**9).__next__)
+    monkeypatch.setattr("web.calendar.routes.forecast_load", late)
+
+    page = read(browser, "/calendar")
+
+    assert "Nothing is planned in the next 7 days" not in page
+    assert "1 action is not counted: there was no time." in page
 
 
 PARTS = (

@@ -169,6 +169,20 @@ def test_problems_are_at_their_lines(ada: TestClient, engine: sa.Engine):
     assert 0 == count(engine)
 
 
+def test_preview_tells_how_far_each_run_is(ada: TestClient):
+    """Below the head "In", so without that word, and with the unit as a whole."""
+    when = {"cron_rule": "*/7 * * * *", "timezone": "UTC"}
+    text = json.dumps(make_document(when=when))
+
+    answer = send(ada, "/actions/new", app="shop", document=text, do="check")
+
+    (preview,) = re.findall(r'id="next-runs".*?</table>', answer.text, re.DOTALL)
+    told = re.findall(r'<td class="t-rel nowrap">([^<]*)<', preview)
+    assert 10 == len(told)
+    whole = r"[\d.]+ (h|min|s)( \d+ (min|s))?"
+    assert [] == [each for each in told if not re.fullmatch(whole, each)]
+
+
 def test_text_that_is_no_action_comes_back(ada: TestClient):
     """Whatever it is; nothing can be put into it."""
     texts = ("{", "[]", "7", '{"a": 1, "a": 2}', '{"name": "\ud7ff', "{}" * 3000)
