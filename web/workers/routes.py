@@ -9,19 +9,23 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+import sqlalchemy as sa
 from starlette.responses import Response
 
 from actions.pausing.queues import pause_queue, resume_queue
 from models.database.engine import read_clock
 from models.operation_state import WORKER_QUEUES, Queue
 from models.requests.notes import NoteModel, PauseModel
-from models.units import format_count
+from models.units import capitalize, format_count
 from operations.fleet.processes import RENEW_EVERY
+from overview.doctor.examine import look
+from overview.doctor.finding import Finding, View
 from overview.installation.leaders import fetch_leaders
-from overview.installation.queues import ShownQueue, fetch_queues
+from overview.installation.queues import fetch_queues
 from overview.installation.status import fetch_app_status
 from overview.installation.workers import fetch_worker, fetch_workers, set_drained
 from serving.context import Context, Operator, Viewer
+from settings import Settings
 from web.charts import DEPTH, draw_even_spark
 from web.forms import Form, go_to
 from web.guarding import make_router, takes_form
@@ -48,13 +52,16 @@ def show_workers(context: Viewer) -> Response:
     if context.app is not None:
         read = partial(fetch_app_status, settings=settings, app=context.app)
         status = read_part(context, read)
-        return render(context, "workers/workers_of_app.html", {"status": status})
+        shown = {"status": status, "tell": tell_verdict}
+        return render(context, "workers/workers_of_app.html", shown)
     queues = read_part(context, fetch_queues)
+    troubles = read_part(context, _find_troubles, settings)
     known = [] if isinstance(queues, Unread) else queues
     untaken = [e.queue for e in known if e.queue in WORKER_QUEUES and not e.workers]
     values = {
         "queues": queues,
-        "verdict": tell_verdict(known) if known else "",
+        "troubles": troubles,
+        "tell": tell_verdict,
         "depths": {e.queue: draw_even_spark(e.history, DEPTH) for e in known},
         "workers": read_part(context, fetch_workers),
         "leaders": read_part(context, fetch_leaders),
@@ -147,36 +154,18 @@ def take_again(context: Operator, worker_id: UUID) -> Response:
 _WITHIN = f"{RENEW_EVERY.total_seconds():.0f} seconds"
 
 
-def tell_verdict(queues: Sequence[ShownQueue]) -> str:
-    """Return in a sentence or two which queues of our workers are served."""
-    found: dict[str, list[str]] = {"served": [], "paused": [], "not served": []}
-    for each in queues:
-        if each.queue in WORKER_QUEUES:
-            served = "served" if each.workers else "not served"
-            found[served if each.pause is None else "paused"].append(each.queue.value)
-    told = {words: names for words, names in found.items() if names}
-    match [*told]:
-        case ["served"] | []:
-            return "Every queue is served."
-        case ["not served"]:
-            return "No queue is served: no worker takes anything."
-        case ["served", *_, "not served"]:
-            told["not"] = told.pop("not served")  # it was said a moment ago
-    return " ".join(
-        f"{_join(names)} {'is' if len(names) == 1 else 'are'} {words}."
-        for words, names in told.items()
-    )
+def _find_troubles(connection: sa.Connection, settings: Settings) -> list[Finding]:
+    """Return the queues that doctor does not call well."""
+    view = View(connection, settings, read_clock(connection))
+    return [each for each in look(view, ("queues",)) if each.queue]
 
 
-def _join(names: Sequence[str]) -> str:
-    """
-    Return *names* as one says them.
-
-    >>> _join(["quick", "heavy", "celery"])
-    'quick, heavy and celery'
-    """
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
+def tell_verdict(findings: Sequence[Finding]) -> str:
+    """Return in a sentence which queues are not served, in the words of doctor."""
+    names = [each.name for each in findings if each.queue]
+    if not names:
+        return "Every queue that is needed is served."
+    return f"{capitalize('; '.join(names))}."
 
 
 def tell_commands(

@@ -34,7 +34,8 @@ def test_page_says_which_queues_are_served(ada: TestClient, engine: sa.Engine):
 
     page = read(ada, "/workers")
 
-    assert "quick is served. heavy and celery are not." in page
+    assert "Every queue that is needed is served." in page
+    assert "no worker, and none needed" in page
     assert f'href="/operations/{running.id}"' in page
     assert "1 known, 1 alive" in page
     assert "working" in page
@@ -46,10 +47,21 @@ def test_nothing_runs_yet(ada: TestClient):
     """The command that starts a worker is there as it is to be typed."""
     page = read(ada, "/workers")
 
-    assert "No queue is served: no worker takes anything." in page
+    assert "Every queue that is needed is served." in page
     assert "No worker is running" in page
     assert "minutehand worker -Q quick,heavy,celery -n quick@%h" in page
     assert "Nobody has led yet" in page
+
+
+def test_queue_without_worker_is_told_as_by_doctor(ada: TestClient, engine: sa.Engine):
+    """Of those that nobody takes, only what an operation needs is bad."""
+    give_sign(engine, WORKER)
+    record_all(engine, make_operation(1, queue=Queue.HEAVY))
+
+    page = read(ada, "/workers")
+
+    assert "No worker takes heavy." in page
+    assert 1 == page.count("nobody takes from it</span>")
 
 
 def test_queue_is_paused_and_resumed(ada: TestClient, engine: sa.Engine):
@@ -121,6 +133,23 @@ def test_silent_worker_says_so(ada: TestClient, engine: sa.Engine):
     assert "quick@w1 has given no sign of life" in answer.text
 
 
+def test_what_waits_for_its_time_is_not_called_nothing(
+    browse: Browser, engine: sa.Engine
+):
+    """On the page of the installation, and on that of an app."""
+    add_app(engine, "shop")
+    later = make_operation(1)
+    record_all(engine, later)
+    edit(engine, later.id, app="shop", send_at=get_now(engine) + timedelta(hours=1))
+    for app in (None, "shop"):
+        browser = browse()
+        enter(browser, new_key(engine, app=app))
+
+        page = read(browser, "/workers")
+
+        assert 1 == page.count("<dd>their time has not come</dd>")
+
+
 def test_tenant_sees_what_waits_of_its_app(browse: Browser, engine: sa.Engine):
     """No host, no name of an operator, and nothing to pause."""
     add_app(engine, "shop")
@@ -136,6 +165,10 @@ def test_tenant_sees_what_waits_of_its_app(browse: Browser, engine: sa.Engine):
     page = read(browser, "/workers")
     answer = browser.get("/workers/queues/quick/pause")
 
+    assert "heavy is paused" not in page
+    assert "Quick is paused." in page
+    assert "sent by the scheduler" in page
+    assert "nobody takes from it" not in page
     assert "of shop waits" in page
     assert "update" in page
     assert "secret" not in page
