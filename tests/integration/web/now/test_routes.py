@@ -14,7 +14,7 @@ from models.errors import UnreachableError
 from models.role import Role
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import OWN, Browser, Person, sign_in
-from tests.scheduling import get_now, post, put
+from tests.scheduling import edit_action, get_now, post, put
 
 NOBODY = Prepared("shop", "")
 
@@ -38,6 +38,22 @@ def test_verdict_is_the_title(admin: Person, engine: sa.Engine):
     assert "No scheduler leads" not in page
     for part in ("alarms", "verdict", "figures", "rail", "failures", "not-run"):
         assert f'id="{part}"' in page
+
+
+def test_findings_lead_to_where_something_is_done(admin: Person, engine: sa.Engine):
+    """On Now, which counts those of a kind, and on the page of doctor."""
+    Leader(engine).hold()
+    for name in ("one", "two"):
+        post(engine, "shop", uid=name, name=name)
+        bad = {"quarantined_at": get_now(engine), "quarantine_reason": "no such zone"}
+        edit_action(engine, name, **bad)
+
+    now, doctor = admin.look("/"), admin.look("/settings/doctor")
+
+    href = 'href="/actions?state=quarantined">'
+    many = doctor.count(f"{href}The actions</a>")
+    assert many >= 2
+    assert f"{href}an action is quarantined</a> ({many})" in now
 
 
 def test_each_id_is_there_once(admin: Person, engine: sa.Engine):
