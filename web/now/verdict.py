@@ -68,7 +68,7 @@ def judge(
     Args:
         findings: Of all looks, in their order.
         day: What did not run as it should. None: that cannot be read.
-        has_actions: Whether there is any action.
+        has_actions: Whether there is any action but the scheduler's own.
     """
     bad = [each for each in findings if each.health is Health.BAD]
     doubtful = [each for each in findings if each.health is Health.DOUBTFUL]
@@ -131,7 +131,7 @@ def _make_text(
     if any(each.kind in _VITAL | {"sending", "outbox", "pause"} for each in alarms):
         fine = ""
     if not has_actions and not troubles:
-        return f"{fine}Nothing is due, because there is no action."
+        return f"{fine}Nothing is due, for nobody has posted an action yet."
     if day is None:
         return f"{fine}What failed or was missed could not be read just now."
     told = [*troubles]

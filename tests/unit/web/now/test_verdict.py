@@ -107,3 +107,4 @@ def test_new_installation_has_nothing_scheduled():
         verdict.health,
         verdict.headline,
     )
+    assert verdict.text.endswith("Nothing is due, for nobody has posted an action yet.")
