@@ -91,12 +91,12 @@ class Form:
             values = self.given(*model.model_fields)
         return read_value(model, dict(values), noun)
 
-    def read_pause(self, zone: ZoneInfo | None) -> PauseModel:
+    def read_pause(self, zone: ZoneInfo) -> PauseModel:
         """
         Return the pause that is asked for.
 
         Args:
-            zone: Of an end without offset; None: such an end is refused.
+            zone: Of an end without offset.
 
         Raises:
             InvalidDocumentError: Note or end cannot be read.

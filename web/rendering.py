@@ -241,6 +241,11 @@ def find_clocks(context: Context, now: datetime) -> Clocks:
     return make_clocks(context.services, read_preferences(context.request), now)
 
 
+def find_shown_zone(context: Context) -> ZoneInfo:
+    """Return the zone in which times that belong to no app are shown, and asked for."""
+    return find_clocks(context, datetime.now(UTC)).find_zone()
+
+
 def make_clocks(services: Services, preferences: Preferences, now: datetime) -> Clocks:
     """Return the clocks that somebody has chosen, at *now* (aware)."""
     installation = load_zone(services.timezone)

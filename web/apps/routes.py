@@ -28,7 +28,7 @@ from web.forms import Form, go_to
 from web.guarding import make_router
 from web.query import Query, Unread, read_part
 from web.questions import after_question
-from web.rendering import render
+from web.rendering import find_shown_zone, render
 
 router = make_router()
 
@@ -107,13 +107,14 @@ def _ask(template: str, context: Context, app: str) -> tuple[str, dict[str, Any]
         "listed": listed,
         "names": [each.name for each in named.entries],
         "more": max(0, listed.actions - len(named.entries)),
+        "zone": find_shown_zone(context).key,
     }
 
 
 @after_question(router, "/apps/{app}/pause", partial(_ask, "apps/pause.html"))
 def pause(context: Operator, form: Form, app: str) -> Response:
     """Pause a small app."""
-    asked = form.read_pause(None)
+    asked = form.read_pause(find_shown_zone(context))
     paused = context.change(pause_target, app, asked)
     return go_to(
         f"/apps/{quote(app)}",

@@ -25,7 +25,6 @@ from models.errors import (
     UsageError,
 )
 from models.fields.instants import format_instant
-from models.fields.zone import load_zone
 from models.paging import Page
 from models.requests.bulk_changes import BulkChangeModel, BulkKind, dump_filter
 from models.requests.operations import MOST_NAMED, OperationFilterModel
@@ -39,7 +38,7 @@ from web.forms import Form, go_to, is_own_path, make_refused, read_number
 from web.guarding import make_router
 from web.operations.list_query import read_asked
 from web.questions import after_question
-from web.rendering import find_clocks, render
+from web.rendering import find_shown_zone, render
 
 router = make_router()
 
@@ -93,7 +92,7 @@ def _ask(context: Context, form: Form) -> tuple[str, dict[str, Any]]:
     values: dict[str, Any] = {
         "kind": kind,
         "words": _WORDS.get(kind) if kind else None,
-        "zone": context.services.timezone,
+        "zone": find_shown_zone(context).key,
         "back": back if is_own_path(back) else _name_list(kind),
     }
     try:
@@ -121,7 +120,7 @@ def _ask(context: Context, form: Form) -> tuple[str, dict[str, Any]]:
 def begin(context: Operator, form: Form) -> Response:
     """Begin what was asked for, if the count is still the same."""
     chosen = _read_chosen(form)
-    until = form.read_instant("until", load_zone(context.services.timezone))
+    until = form.read_instant("until", find_shown_zone(context))
     asked = _read_change(
         form,
         chosen,
@@ -183,7 +182,7 @@ def _choose_operations(
     context: Context, connection: sa.Connection, change: OperationChange
 ) -> dict[str, Any]:
     now = read_clock(connection)
-    zone = find_clocks(context, now).find_zone()
+    zone = find_shown_zone(context)
     asked = read_asked(context, connection, now=now, zone=zone)
     if asked.problems:
         raise UsageError(" ".join(asked.problems))

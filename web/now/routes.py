@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -30,7 +30,7 @@ from web.now.minute_rail import Rail, draw_rail
 from web.now.verdict import DayCounts, judge
 from web.query import Unread, read_part
 from web.questions import after_question
-from web.rendering import find_clocks, render
+from web.rendering import find_shown_zone, render
 
 router = make_router()
 
@@ -109,7 +109,7 @@ def _draw_minutes(
         for each in findings
         if each.queue and each.since and each.health is Health.BAD
     }
-    return draw_rail(minutes, _find_zone(context, minutes.now), stuck=stuck)
+    return draw_rail(minutes, find_shown_zone(context), stuck=stuck)
 
 
 def _ask_pause(context: Context) -> tuple[str, dict[str, Any]]:
@@ -117,14 +117,14 @@ def _ask_pause(context: Context) -> tuple[str, dict[str, Any]]:
     return "now/pause_all.html", {
         "count": read_part(context, count_scheduled, app=context.app),
         "pause": read_part(context, fetch_pause, app=context.app),
-        "zone": _find_zone(context).key,
+        "zone": find_shown_zone(context).key,
     }
 
 
 @after_question(router, "/pause", _ask_pause)
 def pause_all(context: Operator, form: Form) -> Response:
     """Pause everything."""
-    zone = _find_zone(context)
+    zone = find_shown_zone(context)
     asked = form.read_pause(zone)
     done = context.change(pause_target, context.app, asked)
     what = "everything" if context.app is None else f"small app {context.app}"
@@ -146,8 +146,3 @@ def resume_all(context: Operator) -> Response:
 def _tell(until: datetime, zone: ZoneInfo) -> str:
     local = until.astimezone(zone)
     return f"{local.day} {local:%b %H:%M} ({zone.key})"
-
-
-def _find_zone(context: Context, now: datetime | None = None) -> ZoneInfo:
-    """Return the zone in which the page shows times, and its form is filled in."""
-    return find_clocks(context, now or datetime.now(UTC)).find_zone()

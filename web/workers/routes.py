@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from datetime import timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -15,7 +14,7 @@ from starlette.responses import Response
 from actions.pausing.queues import pause_queue, resume_queue
 from models.database.engine import read_clock
 from models.operation_state import WORKER_QUEUES, Queue
-from models.requests.notes import NoteModel, PauseModel
+from models.requests.notes import NoteModel
 from models.units import capitalize, format_count
 from operations.fleet.processes import RENEW_EVERY
 from overview.doctor.examine import look
@@ -29,10 +28,9 @@ from settings import Settings
 from web.charts import DEPTH, draw_even_spark
 from web.forms import Form, go_to
 from web.guarding import make_router, takes_form
-from web.preferences import format_iso
 from web.query import Unread, read_part
 from web.questions import after_question
-from web.rendering import render
+from web.rendering import find_shown_zone, render
 
 router = make_router("/workers")
 
@@ -76,12 +74,11 @@ def _ask_pause(context: Context, queue: Queue) -> tuple[str, dict[str, Any]]:
     """Ask whether to pause a queue."""
     context.caller.demand_installation(_SHARED)
     with context.reading() as connection:
-        now = read_clock(connection)
         found = next(e for e in fetch_queues(connection) if e.queue is queue)
     return "workers/queue_pause.html", {
         "shown": found,
         "waits": format_count(found.waiting, *_WAITS),
-        "example": format_iso(now + timedelta(hours=1)),
+        "zone": find_shown_zone(context).key,
     }
 
 
@@ -89,7 +86,7 @@ def _ask_pause(context: Context, queue: Queue) -> tuple[str, dict[str, Any]]:
 def pause(context: Operator, form: Form, queue: Queue) -> Response:
     """Pause a queue, or give its pause another note and end."""
     context.caller.demand_installation(_SHARED)
-    asked = form.read(PauseModel, "pause")
+    asked = form.read_pause(find_shown_zone(context))
     paused = context.change(pause_queue, queue, asked)
     return go_to(
         "/workers",
