@@ -88,10 +88,11 @@ def _describe(account: Account) -> dict[str, Any]:
     Return what the page says of an operation.
 
     Its cause has the largest words; empty: the sentence that tells why, which *repeats*
-    tells to begin with the same words.
+    tells to begin with the same words. *is_error_told*: the cause is all of the error.
     """
     shown = account.operation
     cause, error = _find_answer(shown), tell_on_pages(shown.error or "")
+    told_whole = (shown.error, (shown.error or "").partition(": ")[2])
     gantt = None
     if shown.started_at is not None:
         gantt = draw_gantt(
@@ -106,6 +107,7 @@ def _describe(account: Account) -> dict[str, Any]:
         "cause": tell_on_pages(cause),
         "repeats": shown.told is not None and cause in str(shown.told.parts[0]),
         "error": error[:_ERROR_SHOWN],
+        "is_error_told": not error or (cause != "" and cause in told_whole),
         "is_error_cut": len(error) > _ERROR_SHOWN,
         "gantt": gantt,
         "results": {name: text for name, text in told.items() if text},

@@ -88,6 +88,18 @@ def test_each_operation_has_a_page(admin: Person):
     admin.look("/operations/nonsense", 404)
 
 
+def test_error_is_not_repeated_below_itself(admin: Person, engine: sa.Engine):
+    """It stands in the largest words; what has more than these, has a panel."""
+    id_ = admin.shop.operations["failed"]
+    told = {}
+    for error in ("call_webhook: 410 Gone", "410 Gone", "410 Gone\nby the proxy"):
+        edit(engine, id_, error=error, reason="step failed: call_webhook")
+        (panel,) = re.findall(r'id="failure"[^>]*>', admin.look(f"/operations/{id_}"))
+        told[error] = "hidden" not in panel
+
+    assert [False, False, True] == [*told.values()]
+
+
 def test_huge_error_and_log_do_not_break_the_page(admin: Person, engine: sa.Engine):
     """What an older version kept in full is bounded; a link has all."""
     id_ = admin.shop.operations["failed"]
