@@ -248,7 +248,9 @@ def _read_one_off(draft: ActionDraft, value: Any) -> None:
     fields = draft.fields
     if not value or fields["kind"] == "clocked":
         return
-    if fields.get("last_run_at") and not fields["enabled"]:
+    # Beat counts the run at once, and disables the entry when it is due again.
+    has_run = fields.get("last_run_at") and not fields["enabled"]
+    if has_run or fields.get("total_run_count"):
         refuse("It ran once, as it should. Delete the entry.")
     now = draft.defaults.now
     instant = read_schedule(draft.document, now).next_from(now)

@@ -92,6 +92,7 @@ def test_schedules_of_django(kind: str, schedule: Any, columns: Any, when: Any):
             {"one_off": True, "enabled": False, "last_run_at": "2026-01-01 08:00:00"},
             "ran once, as it should",
         ),
+        ("crontab", TOKYO, {"one_off": True, "total_run_count": 1}, "ran once, as it"),
         ("crontab", TOKYO, {"description": "for the board"}, "for the board"),
         ("crontab", TOKYO, {"args": "{"}, "could not be read"),
         ("", None, {}, "no schedule"),
