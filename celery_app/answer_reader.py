@@ -65,7 +65,7 @@ _TURNS = 50
 #: which no answer is read. What was found of a place is believed for a while.
 _MOST_SILENT = 500
 _MOST_PLACES = 3
-_BELIEVED_S = 300.0
+BELIEVED_S = 300.0
 
 #: While answers cannot be read, nothing is judged by its deadline, but for so long at
 #: most; and when they can be again, a worker that was cut off, too, has this time.
@@ -190,19 +190,19 @@ class AnswerReader:
                 if trouble.permanent or each.late >= LISTEN_AFTER:
                     ends.append((each, str(trouble)))
             elif is_heard and self.monotonic() >= self._grace_until.get(name, 0.0):
-                ends.append((each, each.remark or self._tell(each)))
+                ends.append((each, self._tell(each)))
         end_overdue(self.engine, ends)
 
     def _tell(self, awaited: Awaited) -> str | None:
-        """Return why nobody may take a task, unless too many places were asked."""
+        """Return why nobody may take a task; what was noted, if too many are asked."""
         place = awaited.task.connection, awaited.task.queue, awaited.task.name
         now = self.monotonic()
-        fresh = {k: v for k, v in self._told.items() if now - v[0] < _BELIEVED_S}
+        fresh = {k: v for k, v in self._told.items() if now - v[0] < BELIEVED_S}
         self._told = fresh
         asked_now = sum(now - at < LOOK_EVERY_S for at, _text in fresh.values())
         if place not in fresh and asked_now < _MOST_PLACES:
             fresh[place] = now, self.describe(*place)
-        return fresh[place][1] if place in fresh else None
+        return fresh[place][1] if place in fresh else awaited.remark
 
     def _notice_silence(self) -> None:
         """Find out, for tasks that do not answer, whether anybody takes them."""
@@ -210,9 +210,9 @@ class AnswerReader:
             silent = fetch_silent(
                 connection, older_than=SILENT_AFTER, limit=_MOST_SILENT
             )
-        remarks: dict[str, list[UUID]] = {}
+        remarks: dict[str | None, list[UUID]] = {}
         for each in silent:
-            if remark := self._tell(each):
+            if (remark := self._tell(each)) != each.remark:
                 remarks.setdefault(remark, []).append(each.operation_id)
         for remark, ids in remarks.items():
             with writing(self.engine) as connection:

@@ -267,13 +267,14 @@ def fetch_overdue(connection: sa.Connection, *, limit: int) -> list[Awaited]:
 def fetch_silent(
     connection: sa.Connection, *, older_than: timedelta, limit: int
 ) -> list[Awaited]:
-    """Return what was sent *older_than* ago, and of which nothing is known."""
-    is_silent = sa.and_(
-        _run.send_at > db_now(),
-        _run.sent_at <= db_now(-older_than),
-        _run.error.is_(None),
-    )
-    return _fetch_awaited(connection, is_silent, limit=limit)
+    """Return what was sent *older_than* ago: *limit* of each, without remark first."""
+    has_remark = _run.error.is_not(None)
+    is_silent = sa.and_(_run.send_at > db_now(), _run.sent_at <= db_now(-older_than))
+    return [
+        each
+        for one in (sa.not_(has_remark), has_remark)
+        for each in _fetch_awaited(connection, sa.and_(is_silent, one), limit=limit)
+    ]
 
 
 def _fetch_awaited(
@@ -302,7 +303,8 @@ def end_overdue(
     for each, known in overdue:
         why = known or (
             f"look at the log of the workers that take {each.task.place}: it may still"
-            " run, have expired, have been revoked, or be unknown to them"
+            " run, have expired, have been revoked, be unknown to them, or not be"
+            " accepted as JSON (accept_content)"
         )
         text = f"nothing told of the end of {each.task.name} within {each.within}"
         ends.append(each.end(f"{text}; {why}"))
@@ -310,9 +312,9 @@ def end_overdue(
 
 
 def note_remark(
-    connection: sa.Connection, operation_ids: Sequence[UUID], remark: str
+    connection: sa.Connection, operation_ids: Sequence[UUID], remark: str | None
 ) -> None:
-    """Keep why perhaps nobody will answer, until it ends."""
+    """Keep why perhaps nobody will answer, until it ends or another is kept."""
     connection.execute(
         sa.update(operations)
         .where(_run.id.in_(operation_ids), AWAITING.of())

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 import structlog
 
 from celery_app.answer_reader import (
+    BELIEVED_S,
     GRACE_S,
     LISTEN_AFTER,
     LOOK_EVERY_S,
@@ -186,7 +187,7 @@ def test_broker_that_fails_is_left_alone_for_a_while(waiting: Waiting):
 def test_task_that_nobody_takes_is_told_after_minutes(
     engine: sa.Engine, waiting: Waiting
 ):
-    """Where one looks: in what the operation waits for."""
+    """Where one looks, in what the operation waits for; until somebody takes it."""
     reader, _sender, clock = waiting
     reader.look()
     with writing(engine) as connection:
@@ -199,6 +200,12 @@ def test_task_that_nobody_takes_is_told_after_minutes(
     after = write_by(engine, say_why, DAILY.id)
     assert "nobody" not in before
     assert "nobody takes (None, 'reports', 'shop.report')" in after
+
+    reader.describe = lambda *_place: None
+    clock.now += BELIEVED_S
+    reader.look()
+
+    assert before == write_by(engine, say_why, DAILY.id)
 
 
 def test_database_that_is_away_is_told_once(engine: sa.Engine):
