@@ -230,7 +230,7 @@ def import_django_celery_beat(url: UrlArgument, *, defaults: Defaults) -> Report
     URL is that of the project's database; it is only read, without Django.
     """
     found = import_each(read_periodic_tasks(url), DJANGO_CELERY_BEAT, defaults)
-    return make_report("django-celery-beat", found)
+    return make_report("django-celery-beat", found, _tell_queue(defaults))
 
 
 @_as_command
@@ -271,7 +271,14 @@ def import_redbeat(
     """
     found = import_each(read_redbeat(url, prefix=prefix), REDBEAT, defaults)
     hint = f"No key begins with {prefix!r}: --prefix is that of the application."
-    return make_report("redbeat", found, if_empty=hint)
+    return make_report("redbeat", found, _tell_queue(defaults), if_empty=hint)
+
+
+def _tell_queue(defaults: Defaults) -> str:
+    return (
+        f"What names no queue goes to {defaults.queue!r} (--queue): the routes and the"
+        " default queue of your project are not stored with its entries."
+    )
 
 
 def _print(report: Report, console: Console) -> None:
