@@ -136,12 +136,10 @@ def describe_silence(
             if queue is None:
                 return _describe_exchange(workers, link.title, task)
             consumers, waiting = _count_consumers(connection, queue, workers)
-            if consumers == 0:
+            if not consumers:
                 left = "" if not waiting else f", where {waiting:,} wait"
-                return (
-                    f"no worker that answers takes queue {queue} ({link.title}){left}."
-                    f" Start one: celery -A PROJECT worker -Q {queue}{workers.note}"
-                )
+                taken = f"takes queue {queue} ({link.title}){left}"
+                return _doubt(taken, queue, consumers) + workers.note
             if not workers.may_know(queue, task):
                 return _describe_unknown(link.title, queue, [task]) + workers.note
     except link.errors:
@@ -205,10 +203,16 @@ class _Workers:
     def note(self) -> str:
         """Who else there is, to be said behind what the others did not tell."""
         if not self.unread:
-            return ""
+            return "" if self.taken else _WITHOUT_JSON
         names = ", ".join(sorted(self.unread)[:_MOST_LISTED])
         return f". What {names} answers is not read: it is not JSON"
 
+
+#: Why workers that run may not answer, nor do what they are sent.
+_WITHOUT_JSON = (
+    ". (One whose accept_content has no json drops what it is sent, and says so in its"
+    " log alone)"
+)
 
 #: Names a worker in an answer of any kind, such as a pickle.
 _NAME = re.compile(rb"[A-Za-z0-9_.-]+@[A-Za-z0-9_.-]+")
@@ -253,7 +257,7 @@ def _ask_workers(app: Celery, connection: Any) -> _Workers:
 
 
 def _judge(
-    title: str, queue: str, asked: TaskQueue, consumers: int, waiting: int | None
+    title: str, queue: str, asked: TaskQueue, consumers: int | None, waiting: int | None
 ) -> QueueFinding:
     subject = f"task queue {queue}"
     if consumers:
@@ -261,20 +265,30 @@ def _judge(
         return QueueFinding(subject, f"{workers}, {title}", is_well=True)
     actions = format_count(asked.actions, "action sends", "actions send")
     there = "it does not exist" if waiting is None else f"{waiting:,} waiting"
-    detail = (
-        f"no worker that answers consumes it ({title}; {there}). {actions} to it, such"
-        f" as {asked.example!r}. Start a worker: celery -A PROJECT worker -Q {queue}"
-    )
-    return QueueFinding(subject, detail, is_well=False)
+    taken = f"takes it ({title}; {there}). {actions} to it, such as {asked.example!r}"
+    return QueueFinding(subject, _doubt(taken, queue, consumers), is_well=False)
+
+
+def _doubt(taken: str, queue: str, consumers: int | None) -> str:
+    if consumers is None:
+        return f"nobody can tell whether a worker {taken}"
+    start = f"Start one: celery -A PROJECT worker -Q {queue}"
+    return f"no worker that answers {taken}. {start}"
 
 
 def _count_consumers(
     connection: Any, queue: str, workers: _Workers
-) -> tuple[int, int | None]:
-    """Return consumers and waiting messages of *queue*; None: no such queue."""
+) -> tuple[int | None, int | None]:
+    """
+    Return how many consume *queue*, and how many messages wait there.
+
+    Returns:
+        None for the consumers: nobody can tell; for the messages: no such queue.
+    """
     size = measure_queue(connection, queue)
     if connection.transport.driver_type == "amqp":
         return (0, None) if size is None else (size.consumer_count, size.message_count)
     consumers = sum(taken.count(queue) for taken in workers.taken.values())
+    told = consumers or (None if workers.unread else 0)
     # Redis does not know an empty queue.
-    return consumers, 0 if size is None else size.message_count
+    return told, 0 if size is None else size.message_count

@@ -134,6 +134,8 @@ def _judge_untaken(
     found = "no worker takes it"
     if not waiting and not is_scheduled:
         return Finding(subject, Health.GOOD, f"{found}, and no action needs it")
+    if queue is Queue.DEFAULT:
+        found += ": nothing old is pruned, and no notice is sent"
     if waiting:
         found += f"; {_describe_waiting(view, waiting)}"
     ages = [
@@ -174,7 +176,7 @@ def _describe_waiting(view: View, waiting: Sequence[figures.Backlog]) -> str:
         return "nothing waits"
     oldest = figures.find_oldest(waiting)
     if oldest is None:
-        return f"{count} wait for their next attempt"
+        return f"{count} wait for their next attempt, or for the end of a task"
     (app, most), *others = by_app.most_common(2)
     share = f"all of app {app}" if not others else f"{most} of app {app}"
     return f"{count} wait, {share}, the oldest for {format_age(view.now - oldest)}"

@@ -176,7 +176,7 @@ def test_task_queue_that_nobody_takes_is_to_be_looked_at(
 
     assert "connection 'crm'" in before
     assert "such as 'report'" in before
-    assert before.endswith("celery -A PROJECT worker -Q reports")
+    assert "celery -A PROJECT worker -Q reports. (One whose accept_content" in before
     assert "knows the task shop.missing: import" in unknown
     assert unknown.endswith("such as the action 'missing'")
 

@@ -83,6 +83,19 @@ def test_queue_of_what_waits_needs_a_worker_that_lives(
     assert "1 wait" in found[QUICK].detail
 
 
+def test_queues_beside_a_project_say_what_for(engine: sa.Engine):
+    """What a scheduler that is alone does not do, and what its operations wait for."""
+    add(engine, queue="celery")
+    add(engine, queue="tasks", ago=-MINUTE)
+
+    found = find_queues(engine)
+
+    assert (
+        "nothing old is pruned, and no notice is sent" in found["queue celery"].detail
+    )
+    assert "1 wait for their next attempt, or for the" in found["queue tasks"].detail
+
+
 @pytest.mark.parametrize(
     ("age", "health"), [(MINUTE, "ok"), (10 * MINUTE, "look")], ids=str
 )
