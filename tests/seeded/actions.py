@@ -109,17 +109,20 @@ def slugify(text: str) -> str:
 
 
 def make_actions(
-    scene: Scene, holidays: Mapping[str, Mapping[str, list[tuple[date, date]]]]
+    scene: Scene,
+    holidays: Mapping[str, Mapping[str, list[tuple[date, date]]]],
+    businesses: Sequence[Business] = BUSINESSES,
 ) -> list[SeededAction]:
     """
-    Return all actions, those of each business together.
+    Return all actions of *businesses*, those of each together.
 
     Args:
         scene: When it is.
         holidays: The days of each calendar, by business.
+        businesses: None depends on another.
     """
     found = []
-    for business in BUSINESSES:
+    for business in businesses:
         special = [each for each in SPECIALS if each.app == business.uid]
         for each in special:
             made = _make_action(

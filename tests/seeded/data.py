@@ -30,7 +30,7 @@ class Data:
 
 
 def make_data(
-    scene: Scene, actions: list[SeededAction], history: History, workspace: Path | None
+    scene: Scene, actions: list[SeededAction], history: History, workspace: Path
 ) -> Data:
     """
     Return the domains of every app.
@@ -39,7 +39,7 @@ def make_data(
         scene: When it is.
         actions: All of them.
         history: What they did.
-        workspace: Folder for the files of the versions. None: no files are written.
+        workspace: Folder for the files of the versions.
     """
     made = Data()
     for business in BUSINESSES:
@@ -71,7 +71,7 @@ def _add_domain(  # noqa: PLR0917 - what a domain is made of
     name: str,
     number: int,
     reader: tuple[datetime, Any] | None,
-    workspace: Path | None,
+    workspace: Path,
 ) -> None:
     draw = scene.draw("domain", business.uid, name)
     sources: tuple[dict[str, Any], ...] = (
@@ -139,9 +139,7 @@ def _make_frame(
     return pl.DataFrame(columns)
 
 
-def _write(frame: pl.DataFrame, path: str, workspace: Path | None) -> tuple[int, str]:
-    if workspace is None:
-        return frame.height * 31, hashlib.sha256(path.encode()).hexdigest()
+def _write(frame: pl.DataFrame, path: str, workspace: Path) -> tuple[int, str]:
     file = workspace / path
     file.parent.mkdir(parents=True, exist_ok=True)
     frame.write_parquet(file)

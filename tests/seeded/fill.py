@@ -67,7 +67,7 @@ def fill(engine: sa.Engine, *, scene: Scene, workspace: Path) -> Seeded:
         scene: When it is.
         workspace: Folder for the files of data.
     """
-    made, rows = make_rows(scene, workspace)
+    made, rows = _make_rows(scene, workspace)
     with writing(engine) as connection:
         connection.exec_driver_sql("PRAGMA cache_size = -200000")  # KiB
         zones = {each.columns["zone"] for each in made.actions}
@@ -80,10 +80,10 @@ def fill(engine: sa.Engine, *, scene: Scene, workspace: Path) -> Seeded:
     return made
 
 
-def make_rows(
-    scene: Scene, workspace: Path | None = None
+def _make_rows(
+    scene: Scene, workspace: Path
 ) -> tuple[Seeded, dict[str, Sequence[Row]]]:
-    """Return what there is, and the rows of each table; None: no files of data."""
+    """Return what there is, and the rows of each table."""
     people = {each.uid: make_people(scene, each) for each in BUSINESSES}
     events = [*make_events(scene, people)]
     actions = make_actions(scene, HOLIDAYS)
