@@ -639,7 +639,7 @@ def read_settings(
     """
     given: dict[str, str] = {}
     if env_file is not None:
-        given |= {name: value or "" for name, value in dotenv_values(env_file).items()}
+        given |= _read_file(env_file)
     given |= os.environ if environ is None else environ
 
     mistakes: list[str] = []
@@ -721,6 +721,20 @@ def _describe_text(field: str, text: str) -> str:
     return address
 
 
+def _read_file(path: str | Path) -> dict[str, str]:
+    try:
+        found = dotenv_values(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"{path} cannot be read: {_explain_unreadable(error)}."
+        ) from None
+    return {name: value or "" for name, value in found.items()}
+
+
+def _explain_unreadable(error: OSError | UnicodeDecodeError) -> str:
+    return getattr(error, "strerror", None) or "it is not text in UTF-8"
+
+
 def is_secret(field: str) -> bool:
     """Tell whether *field* is a setting that may be in a file of its own."""
     info = Settings.model_fields.get(field)
@@ -738,7 +752,7 @@ def _read_secrets(files: Mapping[str, str], values: dict[str, str]) -> list[str]
         try:
             text = Path(path).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not text"
+            reason = _explain_unreadable(error)
             mistakes.append(f"{name}: {path!r} cannot be read: {reason}.")
             continue
         if not text.strip():

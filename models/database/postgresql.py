@@ -88,6 +88,13 @@ def make_postgresql_engine(
     url: sa.URL, *, timeout: timedelta, pool_size: int
 ) -> sa.Engine:
     """Return an engine for ``models.database.engine.make_engine``; see there."""
+    try:
+        psycopg.conninfo.conninfo_to_dict(_show(url))
+    except psycopg.ProgrammingError as error:  # a parameter of another driver's
+        raise UsageError(
+            f"the database URL is not one of PostgreSQL's own: {str(error).strip()}."
+            " Take that out of it"
+        ) from None
     engine = sa.create_engine(
         url.set(drivername="postgresql+psycopg"),
         creator=_make_connect(url, timeout),
@@ -101,6 +108,11 @@ def make_postgresql_engine(
     sa.event.listen(engine, "handle_error", _leave_ailing_server)
     sa.event.listen(engine, "begin", _begin)
     return engine
+
+
+def _show(url: sa.URL) -> str:
+    """Return *url* as the driver takes it."""
+    return url.set(drivername="postgresql").render_as_string(hide_password=False)
 
 
 def _make_connect(url: sa.URL, timeout: timedelta) -> Callable[[], _DeadlineConnection]:
@@ -119,7 +131,7 @@ def _make_connect(url: sa.URL, timeout: timedelta) -> Callable[[], _DeadlineConn
     options = " ".join(f"-c {name}={value}" for name, value in settings.items())
     local = (f"SET LOCAL {name} = '{value}'" for name, value in settings.items())
     begin = "; ".join(("BEGIN", *local))
-    dsn = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    dsn = _show(url)
 
     class Connection(_DeadlineConnection):
         # a little later than the server's timeout, whose message says more

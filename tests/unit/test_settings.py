@@ -120,6 +120,14 @@ def test_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert settings.timezone == "Europe/Paris"
 
 
+def test_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    env_file = tmp_path / ".env"
+    env_file.write_text("MINUTEHAND_CHUNK=7", encoding="utf-16")
+
+    with pytest.raises(UsageError, match=r"\.env cannot be read: it is not text"):
+        read_settings({}, env_file)
+
+
 def test_empty_variables_count_as_unset() -> None:
     """A compose file may pass on a variable that nobody set."""
     assert read() == read(metrics_port="", timezone=" ")

@@ -54,6 +54,12 @@ def fail_with(engine: sa.Engine, state: str) -> None:
         )
 
 
+def test_parameter_of_another_driver_is_refused():
+    """As web frameworks write them into a URL."""
+    with pytest.raises(UsageError, match='invalid URI query parameter: "schema"'):
+        make_engine("postgresql://ada:secret@db/minutehand?schema=public")
+
+
 def test_role_decides_nothing_about_what_is_read(
     postgres_engine: sa.Engine, postgres_url: str
 ):
