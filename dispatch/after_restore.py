@@ -258,10 +258,10 @@ def _check_instant(connection: sa.Connection, instant: datetime, now: datetime) 
     last = max((at for at in signs if at is not None), default=None)
     if last is not None and last > instant:
         raise UsageError(
-            f"--as-of: the database has rows of {last:%F %T.%f}Z, which is later. Name "
-            "the time at which the backup was made. If the installation has run since "
-            "the backup was restored, it is too late for this command: see "
-            "docs/backup.md."
+            f"--as-of: the database has rows of {last:%FT%T.%fZ}, which is later. Name "
+            "the time at which the backup was made; if yours is of the same second, "
+            "name this. If the installation has run since the backup was restored, it "
+            "is too late for this command: see docs/backup.md."
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timedelta
 from typing import Any
 from unittest.mock import Mock
@@ -343,7 +344,12 @@ def test_refused_while_somebody_lives(
 def test_time_at_which_no_backup_can_have_been_made_is_refused(
     call: Call, engine: sa.Engine, made_at: datetime
 ):
-    """Later than now, or earlier than what the database knows of."""
+    """
+    Later than now, or earlier than what the database knows of.
+
+    A time noted to the second is such a one; the latest that the database knows of is
+    none, and can be pasted.
+    """
     post_before(engine, made_at, uid="daily")
     record_all(engine, make_operation())
 
@@ -351,7 +357,8 @@ def test_time_at_which_no_backup_can_have_been_made_is_refused(
     late = call("restored", "--as-of", (made_at + 3 * HOUR).isoformat())
 
     assert (2, 2) == (early.code, late.code)
-    assert "which is later" in early.err
+    (named,) = re.findall("rows of (.*), which is later", early.err)
+    assert 0 == call("restored", "--as-of", named, "--dry-run").code
     assert "later than now" in late.err
 
 
