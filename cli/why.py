@@ -43,6 +43,7 @@ def why(
         out().fields(
             [
                 (answer.verdict.value, answer.text),
+                ("occurrence", _tell(answer, answer.occurrence)),
                 ("operation", _show(answer.operation_id, str)),
                 ("lag", _show(answer.lag_s, format_seconds)),
                 ("due before", _tell(answer, answer.previous)),

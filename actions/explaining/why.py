@@ -127,6 +127,7 @@ class WhyAnswer:
 
     Args:
         operation_id: The operation that the answer is about. None: there is none.
+        occurrence: Of that operation. None: there is none, or it stands for several.
         lag_s: From the occurrence to the start of the run.
         previous: Nearest occurrence before. None: none since the action exists.
         following: Nearest occurrence after. None: there is none.
@@ -137,6 +138,7 @@ class WhyAnswer:
     verdict: Verdict
     text: str
     operation_id: UUID | None = field(metadata={"serialization_alias": "operation"})
+    occurrence: datetime | None
     lag_s: float | None
     previous: datetime | None
     following: datetime | None
@@ -152,9 +154,8 @@ def _answer(
     near: tuple[datetime | None, datetime | None] = (None, None),
 ) -> WhyAnswer:
     lag_s = None if lag is None else lag.total_seconds()
-    return WhyAnswer(
-        history.uid, verdict, text, operation_id, lag_s, *near, history.zone
-    )
+    about = operation_id, None, lag_s
+    return WhyAnswer(history.uid, verdict, text, *about, *near, history.zone)
 
 
 #: The answer for an action that no tick looks at, by the change that took it out.
@@ -241,8 +242,9 @@ def explain_operation(history: History, operation: RecordedOperation) -> WhyAnsw
     if operation.ping_error is not None:
         text += f"; its monitor did not take a ping: {operation.ping_error}"
     started_at = operation.started_at
-    lag = None if started_at is None else started_at - operation.occurrence
-    return _answer(history, verdict, text, operation.id, lag)
+    at = operation.occurrence
+    lag = None if started_at is None else started_at - at
+    return replace(_answer(history, verdict, text, operation.id, lag), occurrence=at)
 
 
 def _describe_early_tick(history: History, operation: RecordedOperation) -> str:

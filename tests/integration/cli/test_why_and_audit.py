@@ -23,7 +23,7 @@ MINUTE = timedelta(minutes=1)
 
 #: What others read; these names are contracts.
 KEYS = {
-    *("action_uid", "verdict", "text", "operation", "lag_s"),
+    *("action_uid", "verdict", "text", "operation", "occurrence", "lag_s"),
     *("previous", "following"),
 }
 

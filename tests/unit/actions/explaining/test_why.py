@@ -47,11 +47,12 @@ def ask(history: History, at: datetime = MONDAY) -> WhyAnswer:
 
 
 def test_a_run_is_answered_with_its_operation_and_lag() -> None:
-    """What ran is named by its id, and how late it started."""
+    """What ran is named by its id and its occurrence, and how late it started."""
     answer = ask(make_history(make_operation()))
 
     expected = (Verdict.RAN, "it succeeded", UUID(int=1), 2.0)
     assert expected == (answer.verdict, answer.text, answer.operation_id, answer.lag_s)
+    assert MONDAY == answer.occurrence
 
 
 @pytest.mark.parametrize(
