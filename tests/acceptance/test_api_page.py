@@ -91,6 +91,7 @@ def test_client_in_curl(environ: dict[str, str]):
     told = run(["sh", "-euc", CURL], environ)
 
     assert '"sentence"' in told
+    assert '"refusals": []' in told
     assert '"succeeded"' in told
     assert '"canceled"' in told
 
