@@ -113,6 +113,7 @@ class Screen(threading.Thread):
         # On a screen of its own: what a new size leaves behind is painted over.
         with Live(console=out(), refresh_per_second=8, screen=True) as live:
             shown = self._loop(lambda shown: live.update(self._draw(shown)))
+        self.sign_in, self.ways_in = [], []  # nobody answers there any more
         out().print(self._draw(shown))
 
     def _loop(
