@@ -125,13 +125,18 @@ def _insert_statement(dialect: str) -> Insert:
     final = sa.or_(
         *(rows.c.state == each for each in sorted(FINAL_STATES & TRANSITIONS[None]))
     )
-    pinging = sa.select(scheduled_actions.c.uid).where(
-        PINGING_ACTIONS.of("scheduled_actions")
+    # Looked up for each, and no EXISTS: for that PostgreSQL would read all that ping,
+    # which may be a hundred thousand.
+    pings = (
+        sa.select(scheduled_actions.c.pings)
+        .where(
+            scheduled_actions.c.uid == rows.c.action_uid,
+            PINGING_ACTIONS.of("scheduled_actions"),
+        )
+        .scalar_subquery()
     )
     # A backfill repeats the past, of which a monitor has heard, or has not.
-    is_heard_of = sa.and_(
-        ~final, rows.c.trigger != Trigger.BACKFILL, rows.c.action_uid.in_(pinging)
-    )
+    is_heard_of = sa.and_(~final, rows.c.trigger != Trigger.BACKFILL, pings)
     selected = sa.select(
         *rows.c,
         db_now(),

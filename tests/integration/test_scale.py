@@ -41,8 +41,11 @@ from tests.scheduling import (
     add_app,
     at,
     edit_action,
+    fetch_all,
     make_dispatcher,
+    make_operation,
     post_at,
+    record_all,
     tick,
 )
 from web.now.fetch_running import fetch_under_way
@@ -275,6 +278,23 @@ def count_read(plan: dict[str, Any], table: str) -> int:
         int(sum(scan.get(name, 0) for name in read) * scan["Actual Loops"])
         for scan in find_scans(plan, table)
     )
+
+
+def test_recording_reads_what_it_records(postgres_engine: sa.Engine):
+    """Of 10,000 actions whose runs a monitor hears of, those of which ten ran."""
+    engine = postgres_engine
+    add_app(engine)
+    uid = post_at(engine, SEVEN)
+    edit_action(engine, uid, pings=True)
+    copy_action(engine, uid, CROWD - 1, "copy")
+    change(engine)
+    ran = [make_operation(n)._replace(action_uid=f"copy{n}") for n in range(1, FEW + 1)]
+
+    with explaining(engine) as plans:
+        record_all(engine, *ran)
+
+    assert FEW == sum(count_read(plan, "scheduled_actions") for plan in plans)
+    assert [0] * FEW == [row.pinged for row in fetch_all(engine)]
 
 
 def test_what_is_shown_costs_no_look_at_all_that_happened(
