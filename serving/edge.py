@@ -226,6 +226,10 @@ class _Exchange:
         self._body_until = self._connection.loop.time() + within
         if wrong := _find_fault(scope["raw_path"] + b"?" + scope["query_string"]):
             await self._refuse(HTTPStatus.BAD_REQUEST, wrong)
+        elif {b"content-length", b"transfer-encoding"} <= headers.keys():
+            # h11 obeys one of them; a proxy may have obeyed the other (RFC 9112, 6.1)
+            told = "The request says twice how long its body is. Say it once."
+            await self._refuse(HTTPStatus.BAD_REQUEST, told)
         elif self._connection.is_too_many:
             told = _BUSY.format("connections")
             await self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, told)

@@ -281,6 +281,9 @@ def wait_until_closed(client: socket.socket, text: bytes = b"\n") -> None:
 _EXPECTED = post(100_001).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
 _CHUNK = b"%x\r\n%s\r\n" % (60_000, b"x" * 60_000)
 _CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+#: To a proxy that obeys the length, the second request is a part of this one.
+_TWICE = post(5).replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n")
+_SMUGGLED = _TWICE + b"0\r\n\r\n" + GET
 _TOO_LONG = "The body has more than 100,000 bytes. Send it in several requests."
 
 
@@ -294,15 +297,16 @@ def get(target: bytes) -> bytes:
     [
         (_EXPECTED, 413, _TOO_LONG),
         (_CHUNKED + _CHUNK + _CHUNK, 413, _TOO_LONG),
+        (_SMUGGLED, 400, "twice how long"),
         (get(b"/?name=%ff"), 400, "is not UTF-8"),
         (get(b"/?name=%ED%A0%80"), 400, "is not UTF-8"),
         (get(b"/%c3%28"), 400, "is not UTF-8"),
         # PostgreSQL would refuse to compare it
         (get(b"/?name=a%00b"), 400, "NUL"),
     ],
-    ids=["announced", "in chunks", "no UTF-8", "a surrogate", "in the path", "NUL"],
+    ids=["announced", "chunks", "twice", "no-UTF-8", "surrogate", "in-path", "NUL"],
 )
-def test_body_that_is_too_long_and_address_that_is_no_text_are_refused(
+def test_body_and_address_that_cannot_be_meant_are_refused(
     text: bytes, status: int, told: str
 ):
     """A client that waits for 100 Continue sends nothing in vain."""
