@@ -226,7 +226,8 @@ def _with_query(request: Request, **changes: Any) -> str:
     for name, value in changes.items():
         several = value if isinstance(value, list | tuple) else [value]
         kept += [(name, str(each)) for each in several if each is not None]
-    path = quote(request.url.path)
+    # Browsers take what begins with two slashes for a host.
+    path = "/" + quote(request.url.path).lstrip("/")
     return f"{path}?{urlencode(kept)}" if kept else path
 
 

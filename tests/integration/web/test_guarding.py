@@ -194,6 +194,16 @@ def test_page_that_is_none_is_told_on_a_page(browser: TestClient, engine: sa.Eng
     assert "/actions" not in Markup("/nothing", outside.text).links
 
 
+def test_page_that_is_none_links_to_no_other_site(browser: TestClient):
+    """Browsers take what begins with two slashes for a host."""
+    page = browser.get(
+        "http://testserver//evil.example", headers={"Accept": "text/html"}
+    )
+
+    assert page.status_code == 404
+    assert 'href="//' not in page.text
+
+
 def test_refusals_are_in_the_frame_of_all_pages(browser: TestClient, engine: sa.Engine):
     """Whoever is signed in goes on from there, wherever they came to."""
     enter(browser, new_key(engine, Role.VIEWER))
