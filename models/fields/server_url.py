@@ -32,7 +32,10 @@ _VALKEY = {"valkey": "redis", "valkeys": "rediss"}
 
 _SENTINEL = (
     "is a Redis Sentinel, which Minutehand cannot ask for its master.",
-    "Write the address of a proxy that follows it, redis://proxy:6379/0, or RabbitMQ.",
+    (
+        "Write the address of a proxy that follows it, redis://proxy:6379/0, or"
+        " RabbitMQ; for tasks of a project, its own in MINUTEHAND_TASK_CONNECTIONS."
+    ),
 )
 _CLUSTER = (
     "is a Redis Cluster, which spreads the keys of one queue over its nodes.",
@@ -128,7 +131,7 @@ def _check_socket(parts: SplitResult) -> None:
 #: ``shop=redis://...``: the beginning of a connection in a list. A comma or space in a
 #: password is not followed by such a text.
 _NAMED = re.compile(
-    r"(?:^|[,\s]\s*)(?:([A-Za-z][A-Za-z0-9_-]*)=)?(?=[A-Za-z0-9+.-]+://)"
+    r"(?:^|(?:^|[,\s]\s*)([A-Za-z][A-Za-z0-9_-]*)=)(?=[A-Za-z0-9+.-]+://)"
 )
 
 
@@ -138,7 +141,7 @@ def read_connections(text: str, *, with_own: bool = False) -> dict[str, str]:
 
     Args:
         text: Separated by commas, spaces or line ends.
-        with_own: Whether one may have no name, which stands under "".
+        with_own: Whether the first may have no name; it stands under "".
 
     Raises:
         RuleError: If it has another form, has a name twice, or names a broker that

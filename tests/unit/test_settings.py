@@ -405,6 +405,8 @@ def test_results_are_those_of_a_connection_on_redis() -> None:
     both = read(task_connections=shop, task_results="redis://r/1 shop=redis://r/2")
     assert {"": "redis://r/1", "shop": "redis://r/2"} == both.task_results
     assert "NAME=URL" in refuse(task_connections="redis://:hunter2@r/1")
+    commas = refuse(task_connections="s=sentinel://a:1,sentinel://b:1")
+    assert "Write sentinel://host:26379;sentinel://other:26379." in commas
     for value, reason in (
         ("amqp://:hunter2@r//", "that is no Redis"),
         ("shop=amqp://:hunter2@r//", "'shop' that is no Redis"),
