@@ -61,12 +61,13 @@ _STREAM = re.compile("/api/v1/stream")
 
 
 def end_as(site: Site, live: str, failed: str) -> None:
-    """Let the operation *live* run and end as *failed* did, at once."""
+    """Let *live* run and end as *failed* did, at once, with a line more of an error."""
     kept, steps = operations.c, operation_steps.c
     with writing(site.engine) as connection:
         row = connection.execute(sa.select(operations).where(kept.id == failed)).one()
         became = ("state", "reason", "error", "attempt", "started_at", "finished_at")
         values = {name: getattr(row, name) for name in became}
+        values["error"] += "\nsaid by its proxy"  # only the panel of the failure has it
         connection.execute(sa.update(operations).where(kept.id == live).values(values))
         connection.execute(sa.delete(operation_steps).where(steps.operation_id == live))
         query = sa.select(operation_steps).where(steps.operation_id == failed)
