@@ -171,6 +171,17 @@ def _list_calendars(document: _Document) -> list[JsonValue]:
     return [each["calendar"] for each in days if "calendar" in each]
 
 
+#: What a kind cannot do without, beside a time of day.
+_NEEDED = {
+    "interval": "interval",
+    "once": "date",
+    "event": "event",
+    "after": "action",
+    "cron": "rule",
+    "calendar": "rule",
+}
+
+
 def _make_rule(form: Form, working_days: str) -> _Object:
     rule: _Object
     match form.get("when_kind"):
@@ -182,14 +193,14 @@ def _make_rule(form: Form, working_days: str) -> _Object:
             rule = _make_cron(form, f"* * {working_days}")
         case "monthly":
             rule = _make_monthly(form, form.get("when_nth"), form.get("when_of"))
-        case "interval":
+        case "interval" if form.get("when_every"):
             every = read_duration(form.get("when_every"))
             rule = _set({"every": every}, {"anchor": form.get("when_anchor")})
         case "once" if form.get("when_date"):
             typed = form.get("when_time")
             clock = typed if _EXACT.fullmatch(typed) else _read_time(form)
             rule = {"due_date": f"{form.get('when_date')}T{clock}"}
-        case "event":
+        case "event" if form.get("when_event"):
             at = f"{_read_time(form):%H:%M}" if form.get("when_time") else ""
             event, delay = form.get("when_event"), read_duration(form.get("when_delay"))
             begun: _Object = (
@@ -200,13 +211,14 @@ def _make_rule(form: Form, working_days: str) -> _Object:
             delay = read_duration(form.get("when_delay"))
             rule = {"after_action": form.get("when_former")}
             rule = _set(rule, {"on": form.get("when_ending"), "delay": delay})
-        case "cron":
+        case "cron" if form.get("when_rule"):
             rule = {"cron_rule": form.get("when_rule")}
-        case "calendar":
+        case "calendar" if form.get("when_calendar"):
             rule = {"calendar": form.get("when_calendar")}
         case kind:
-            missing = {"once": "date", "after": "action"}.get(kind, "kind")
-            raise RuleError(f"No {missing} is chosen.", "Choose when it runs.")
+            raise RuleError(
+                f"No {_NEEDED.get(kind, 'kind')} is chosen.", "Choose when it runs."
+            )
     return rule
 
 
@@ -231,6 +243,9 @@ def _make_cron(form: Form, days: str) -> _Object:
 
 def _read_time(form: Form) -> time:
     typed = form.get("when_time")
+    if not typed:
+        hint = "Write hours and minutes, such as 17:00 or 5 pm."
+        raise RuleError("No time is chosen.", hint)
     at = read_clock(typed)
     return parse_time_of_day(typed) if at is None or at.second else at
 

@@ -209,10 +209,14 @@ def test_rule_is_what_hands_typed(fields: dict[str, str], when: Any) -> None:
         ),
         ({"when_kind": "daily", "when_time": "13pm"}, "is not a time of day"),
         ({"when_kind": "daily", "when_time": "07:00:30"}, "is not a time of day"),
-        ({"when_kind": "daily"}, "Write hours and minutes"),
+        ({"when_kind": "daily"}, "No time is chosen. Write hours and minutes"),
         ({"when_kind": "weekdays", "when_time": "07:00"}, "No weekday"),
         ({"when_kind": "once", "when_time": "07:00"}, "No date"),
         ({"when_kind": "after"}, "No action is chosen"),
+        ({"when_kind": "interval"}, "No interval is chosen"),
+        ({"when_kind": "event"}, "No event is chosen"),
+        ({"when_kind": "cron"}, "No rule is chosen"),
+        ({"when_kind": "calendar"}, "No rule is chosen"),
     ],
 )
 def test_fields_that_say_nothing_are_refused(fields: dict[str, str], told: str) -> None:
