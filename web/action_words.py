@@ -62,7 +62,7 @@ def tell_verdict(counts: ActionCounts) -> str:
     if failed := troubles.get(Trouble.FAILED, 0):
         told.append(f"{failed:,} failed last time")
     if missed := troubles.get(Trouble.MISSED, 0):
-        told.append(f"{missed:,} missed the last time")
+        told.append(f"{format_count(missed, 'was', 'were')} missed")
     if bad := troubles.get(Trouble.QUARANTINED, 0):
         told.append(f"{format_count(bad, 'is', 'are')} quarantined")
     if told:

@@ -10,8 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from actions.lease import Leader
+from models.database.tables import processes
 from models.errors import UnreachableError
 from models.role import Role
+from tests.database import execute
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import OWN, Browser, Person, sign_in
 from tests.scheduling import edit_action, get_now, post, put
@@ -81,10 +83,14 @@ def test_those_of_an_app_see_their_app(
     """Neither what failed elsewhere, who leads, nor how quiet the database is."""
     fail(engine, "shop", 900, "ours failed")
     fail(engine, "books", 901, "Qbooksq failed")
+    put(engine, 902, app="shop", action_uid="waits")
+    execute(engine, sa.delete(processes))
     Leader(engine).hold()
     page = sign_in(browse(), engine, shop, app="shop").look("/")
 
     assert "ours failed" in page
+    assert "No worker takes quick" in page
+    assert "Start a worker" not in page  # which is not for them to do
     for others in ("Qbooksq", "fence", 'id="quiet"'):
         assert others not in page
 
