@@ -8,6 +8,7 @@ text means the same instant everywhere.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -151,7 +152,8 @@ def _outside(text: str, example: str = EXAMPLE) -> RuleError:
 
 
 def _unreadable(text: str, zone: ZoneInfo | None) -> RuleError:
-    if _DATE.fullmatch(text):
+    with suppress(RuleError):
+        parse_date(text)
         # Without a zone, a time without an offset would be refused next.
         whole = f"{text}T00:00:00{'Z' if zone is None else ''}"
         return RuleError(

@@ -118,7 +118,8 @@ def test_unreadable_due_date_is_refused(text: str, word: str):
 
 
 @pytest.mark.parametrize(
-    "text", ["soon", "2026-12-01", "2026-12-01T09:00", "9991-01-01T00:00Z"]
+    "text",
+    ["soon", "2026-12-01", "2026-13-01", "2026-12-01T09:00", "9991-01-01T00:00Z"],
 )
 def test_instants_that_hints_name_are_accepted(text: str):
     """Where there is no zone, no hint names a form that would be refused next."""
