@@ -288,7 +288,9 @@ def _check_timezone(name: str) -> str:
 
 def _read_smtp_url(url: str) -> str:
     """Accept a mail server, or a folder in which mails land as files."""
-    return read_smtp_url(url) if "://" in url else str(_read_path(url))
+    if "://" in url or re.fullmatch(r"[^/]+:\d+", url):  # mail:25 is no folder
+        return read_smtp_url(url)
+    return str(_read_path(url))
 
 
 Folder = Annotated[Path, BeforeValidator(_read_path)]

@@ -172,6 +172,7 @@ def test_unknown_variables_are_refused_with_the_nearest(
         ("broker_url", "sqla+sqlite:///x", "loses or never deletes messages"),
         ("broker_url", "localhost", "Write redis://"),
         ("smtp_url", "http://mail", "Write smtp://"),
+        ("smtp_url", "mail:25", "Write smtp://"),
         ("database_url", "postgresql://db:x/name", "port that cannot be read"),
         ("database_url", "postgresql://db:1,db:2/name", "port that cannot be read"),
         ("broker_url", "redis://redis:x/0", "port that cannot be read"),
