@@ -53,7 +53,6 @@ def run(
         **{key: str(value) for key, value in _WORKFLOW["jobs"]["check"]["env"].items()},
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(repository.parent),
-        "BASE": "main",
         "MINUTEHAND_HOME": str(repository.parent / "home"),
         "GITHUB_STEP_SUMMARY": str(repository.parent / "summary"),
     }
@@ -67,21 +66,38 @@ def run(
     )
 
 
-def test_check_tells_what_a_change_would_do(repository: Path) -> None:
-    """Which runs move, and which appear; nothing but a file is needed for it."""
+def check(repository: Path, base: str = "main") -> str:
+    """Return what the check prints for reviewers of a change of *base*."""
     steps = [
         each["run"] for each in _WORKFLOW["jobs"]["check"]["steps"] if "run" in each
     ]
     _install, *scripts = steps
-
+    scripts = [f"BASE={base}\n{script}" for script in scripts]
     answers = [run(script, repository) for script in scripts]
 
     assert [0] * len(scripts) == [each.returncode for each in answers], answers
-    summary = (repository.parent / "summary").read_text()
+    return (repository.parent / "summary").read_text()
+
+
+def test_check_tells_what_a_change_would_do(repository: Path) -> None:
+    """Which runs move, and which appear; nothing but a file is needed for it."""
+    summary = check(repository)
+
     # Between seven and eight the first of them has run and is not to move any more.
     assert re.search(r"\b(30|29) moved, the first from", summary)
     assert "720 added, from" in summary
     assert "Would be: 1 created, 1 changed." in summary
+
+
+def test_check_of_the_change_that_brings_the_folder(repository: Path) -> None:
+    """There is nothing yet, so all would be created."""
+    made = run(
+        "git -c user.name=me -c user.email=me@example.com"
+        " commit-tree -m none $(git mktree </dev/null)",
+        repository,
+    )
+
+    assert "Would be: 2 created." in check(repository, made.stdout.strip())
 
 
 def test_hook_refuses_what_the_door_refuses(repository: Path) -> None:
