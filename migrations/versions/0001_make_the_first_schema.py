@@ -707,6 +707,9 @@ def _make_operations() -> None:
         where="state = 'failed'",
     )
     _index(
+        "ix_deliveries_recipient_updated_at", "deliveries", ["recipient", "updated_at"]
+    )
+    _index(
         "ix_deliveries_uncertain",
         "deliveries",
         ["updated_at"],

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
+from sqlalchemy.sql.elements import KeyedColumnElement
 
 from models.database.engine import Identifier, json_rows
 from models.database.tables import operations
@@ -16,7 +17,7 @@ from models.paging import LARGEST_NUMBER, Page, Part
 
 #: What a list is sorted by, each falling: an instant, and what tells apart the entries
 #: of the same instant.
-Key = Sequence[sa.Column[Any]]
+Key = Sequence[KeyedColumnElement[Any]]
 
 #: The largest number that a column of eight bytes takes.
 _LARGEST = 2**63 - 1

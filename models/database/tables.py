@@ -698,6 +698,8 @@ deliveries = _table(
     Index("ix_deliveries_updated_at", "updated_at"),
     # mails list: the latest of an app
     Index("ix_deliveries_app_updated_at", "app", "updated_at"),
+    # mails list: the latest of a recipient
+    Index("ix_deliveries_recipient_updated_at", "recipient", "updated_at"),
     # mails list: those that failed
     _partial("ix_deliveries_failed", "app updated_at", FAILED_MAILS),
     # maintenance: contents of which no mail is left

@@ -180,12 +180,14 @@ ASKED = (
     *(f"{ROOT}/operations?state=missed", f"{ROOT}/operations?reason=overlap"),
     *(f"{ROOT}/status", f"{ROOT}/status?app=shop", f"{ROOT}/load"),
     f"{ROOT}/actions/copy1/why?at={{queued}}",
-    *(f"{ROOT}/mails", f"{ROOT}/events", "/settings/support-bundle"),
+    *(f"{ROOT}/mails", f"{ROOT}/mails?action=seldom", f"{ROOT}/mails?recipient=nobody"),
+    *(f"{ROOT}/events", "/settings/support-bundle"),
 )
 
 
 def add_history(engine: sa.Engine) -> dict[str, str]:
-    """Add what 20 actions ran; return what the addresses name."""
+    """Add what 20 actions ran and mailed; return what the addresses name."""
+    post_at(engine, SEVEN, APP, name="ran once, and mailed nobody", uid="seldom")
     for number in range(20):
         post_at(engine, SEVEN, APP, name=f"copy {number}", uid=f"copy{number}")
     with writing(engine) as connection:
@@ -194,7 +196,8 @@ def add_history(engine: sa.Engine) -> dict[str, str]:
                 "insert into operations (id, action_uid, action_revision, app, trigger,"
                 " triggered_by, occurrence, queue, overlap, state, recorded_at,"
                 " send_at, started_at, finished_at)"
-                " select gen_random_uuid(), 'copy' || n % 20, 1, :app, 'schedule',"
+                " select gen_random_uuid(), case when n = 3 then 'seldom'"
+                " else 'copy' || n % 20 end, 1, :app, 'schedule',"
                 " 'Scheduled action \"copy\"', due, 'quick', 'allow',"
                 " case when n = 1 then 'queued' when n % 30 = 0 then 'failed'"
                 " else 'succeeded' end,"
@@ -203,6 +206,13 @@ def add_history(engine: sa.Engine) -> dict[str, str]:
                 " from generate_series(1, :count) n) made(n, due)"
             ),
             {"app": APP, "count": HAPPENED, "hours": HOURS},
+        )
+        connection.execute(
+            sa.text(
+                "insert into deliveries (operation_id, step, recipient, state,"
+                " updated_at, app) select id, 'notify', 'somebody', 'sent',"
+                " recorded_at, app from operations where action_uid <> 'seldom'"
+            )
         )
         found = connection.execute(
             sa.text(
@@ -300,7 +310,7 @@ def test_recording_reads_what_it_records(postgres_engine: sa.Engine):
 def test_what_is_shown_costs_no_look_at_all_that_happened(
     postgres_engine: sa.Engine, tmp_path: Path
 ):
-    """A page reads a bounded number of operations, however many there are."""
+    """A page reads a bounded number of operations and mails, of however many."""
     engine = postgres_engine
     read: dict[str, int] = {}
     with run_web(engine, tmp_path, UNLIMITED) as web:
@@ -310,7 +320,11 @@ def test_what_is_shown_costs_no_look_at_all_that_happened(
             with explaining(engine) as plans:
                 answer = web.client.get(path.format(**names), headers=key)
             assert answer.status_code in {200, 503}, path
-            read[path] = max(count_read(plan, "operations") for plan in plans)
+            read[path] = max(
+                count_read(plan, table)
+                for plan in plans
+                for table in ("operations", "deliveries")
+            )
 
     assert {} == {path: count for path, count in read.items() if count > MOST_READ}
     assert max(read.values()) > MOST_READ / 2  # something is read at all
