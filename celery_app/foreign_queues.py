@@ -19,9 +19,10 @@ from uuid import uuid4
 
 from celery import Celery
 from kombu import Consumer
+from kombu.exceptions import OperationalError
 
 from actions.read_actions import TaskQueue
-from celery_app.broker_link import measure_queue
+from celery_app.broker_link import describe, measure_queue
 from celery_app.received import UnreadableError
 from celery_app.task_sender import Link
 from models.errors import RuleError
@@ -135,19 +136,34 @@ def describe_silence(
             workers = _ask_workers(app, connection)
             if queue is None:
                 return _describe_exchange(workers, link.title, task)
-            consumers, waiting = _count_consumers(connection, queue, workers)
-            if not consumers:
-                left = "" if not waiting else f", where {waiting:,} wait"
-                taken = f"takes queue {queue} ({link.title}){left}"
-                return _doubt(taken, queue, consumers) + workers.note
-            if not workers.may_know(queue, task):
-                return _describe_unknown(link.title, queue, [task]) + workers.note
+            counts = _count_consumers(connection, queue, workers)
+            return _describe_queue(workers, link.title, queue, task, *counts)
     except link.errors:
         return None
+
+
+def _describe_queue(
+    workers: _Workers,
+    title: str,
+    queue: str,
+    task: str,
+    consumers: int | None,
+    waiting: int | None,
+) -> str | None:
+    if consumers is None and workers.refusal:
+        return None
+    if not consumers:
+        left = "" if not waiting else f", where {waiting:,} wait"
+        taken = f"takes queue {queue} ({title}){left}"
+        return _doubt(taken, queue, consumers) + workers.note
+    if not workers.may_know(queue, task):
+        return _describe_unknown(title, queue, [task]) + workers.note
     return None
 
 
 def _describe_exchange(workers: _Workers, title: str, task: str) -> str | None:
+    if workers.refusal:
+        return None
     if not workers.known:
         return (
             f"no worker answers ({title}). Start one that takes a queue to which the"
@@ -178,11 +194,13 @@ class _Workers:
         taken: The queues of each.
         known: The tasks of each.
         unread: Those whose answers are not read, as far as they can be named.
+        refusal: Why the broker lets us not ask. Empty: it does.
     """
 
     taken: dict[str, list[str]] = field(default_factory=dict)
     known: dict[str, set[str]] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
+    refusal: str = ""
 
     def may_know(self, queue: str, task: str) -> bool:
         """Tell whether a worker of *queue* knows *task*, or nobody can tell."""
@@ -202,6 +220,8 @@ class _Workers:
     @property
     def note(self) -> str:
         """Who else there is, to be said behind what the others did not tell."""
+        if self.refusal:
+            return f". Workers cannot be asked: {self.refusal}"
         if not self.unread:
             return "" if self.taken else _WITHOUT_JSON
         names = ", ".join(sorted(self.unread)[:_MOST_LISTED])
@@ -219,7 +239,18 @@ _NAME = re.compile(rb"[A-Za-z0-9_.-]+@[A-Za-z0-9_.-]+")
 
 
 def _ask_workers(app: Celery, connection: Any) -> _Workers:
-    """Ask each worker for its queues and its tasks, as ``celery inspect`` does."""
+    """Ask each worker for its queues and its tasks, unless the broker forbids that."""
+    try:
+        return _ask(app, connection)
+    except (OperationalError, *connection.channel_errors) as error:
+        # kombu wraps what Redis says to a publisher
+        if not isinstance(error.__cause__ or error, connection.channel_errors):
+            raise
+        return _Workers(refusal=describe(error))
+
+
+def _ask(app: Celery, connection: Any) -> _Workers:
+    """Ask as ``celery inspect`` does."""
     mailbox = app.control.mailbox(connection)
     channel = connection.default_channel
     tickets = {str(uuid4()): command for command in ("active_queues", "registered")}
@@ -289,6 +320,6 @@ def _count_consumers(
     if connection.transport.driver_type == "amqp":
         return (0, None) if size is None else (size.consumer_count, size.message_count)
     consumers = sum(taken.count(queue) for taken in workers.taken.values())
-    told = consumers or (None if workers.unread else 0)
+    told = consumers or (None if workers.unread or workers.refusal else 0)
     # Redis does not know an empty queue.
     return told, 0 if size is None else size.message_count

@@ -12,7 +12,8 @@ from uuid import uuid4
 import pytest
 import redis
 
-from celery_app.foreign_queues import describe_silence
+from actions.read_actions import TaskQueue
+from celery_app.foreign_queues import describe_silence, look_at_task_queues
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import PlatformError, StepError
 from operations.foreign_tasks import ForeignTask, TaskAnswer
@@ -165,6 +166,23 @@ def test_worker_whose_answers_are_not_read_is_named(redis_url: str, tmp_path: Pa
                 what="both in one sentence",
             )
             wait_until(lambda: "None" == say("reports"), what="the other worker")
+
+
+def test_broker_that_lets_nobody_ask_is_none_that_is_away(redis_url: str):
+    """What may only send tasks and read answers is told that, and what it was told."""
+    with redis.Redis.from_url(redis_url) as client:
+        may_send = "on", ">secret", "~*", "resetchannels", "+@all"
+        client.execute_command("ACL", "SETUSER", "ours", *may_send)
+    url = redis_url.replace("redis://", "redis://ours:secret@")
+    settings = read_settings({"MINUTEHAND_BROKER_URL": url}, env_file=None)
+    asked = [TaskQueue(None, "reports", 1, "report", {"shop.report": "report"})]
+
+    (found,) = look_at_task_queues(asked, settings)
+
+    assert found.is_reachable
+    assert "nobody can tell whether a worker takes it (our broker; 0" in found.detail
+    assert "Workers cannot be asked: this user has no permissions" in found.detail
+    assert describe_silence(settings, None, "reports", "shop.report") is None
 
 
 def test_options_of_a_project_are_taken_over(redis_url: str, tmp_path: Path):
