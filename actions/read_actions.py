@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from actions.lookup import get_action
 from models.database.engine import json_rows, make_rows_json
-from models.database.lists import belongs_to, cut_part, select_given
+from models.database.lists import belongs_to, cut_part, is_revision_among, select_given
 from models.database.tables import (
     operations,
     scheduled_action_revisions,
@@ -222,7 +222,7 @@ def fetch_documents(
     kept = scheduled_action_revisions.c
     rows = connection.execute(
         sa.select(kept.uid, kept.revision, kept.document).where(
-            sa.tuple_(kept.uid, kept.revision).in_(list(keys))
+            is_revision_among(connection, keys)
         )
     )
     return {(row.uid, row.revision): row.document for row in rows}

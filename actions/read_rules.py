@@ -18,7 +18,7 @@ import sqlalchemy as sa
 
 from actions.occurrences import Due, Schedule, parse_timing, read_timing, walk_due
 from actions.read_actions import WITHOUT_DOCUMENT, fetch_rows, get_action_state
-from models.database.lists import belongs_to
+from models.database.lists import belongs_to, is_revision_among
 from models.database.tables import (
     DUE_ACTIONS,
     scheduled_action_revisions,
@@ -174,7 +174,7 @@ def fetch_zones(connection: sa.Connection, keys: Collection[tuple[str, int]]) ->
     rows = connection.execute(
         sa.select(kept.uid, kept.revision, kept.timing, _action.zone)
         .join_from(scheduled_action_revisions, *of_action, isouter=True)
-        .where(sa.tuple_(kept.uid, kept.revision).in_(sorted(keys)))
+        .where(is_revision_among(connection, keys))
     )
     return Zones({(row.uid, row.revision): (row.timing, row.zone) for row in rows})
 

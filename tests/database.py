@@ -83,6 +83,36 @@ def note_statements(engine: sa.Engine) -> list[str]:
     return asked
 
 
+def note_walks(engine: sa.Engine) -> set[str]:
+    """
+    Return what *engine*, of SQLite, will walk from beginning to end, as it does so.
+
+    Returns:
+        Names of tables that may have millions of rows, or of the indexes by which they
+        are walked.
+    """
+    walked: set[str] = set()
+
+    def explain(*given: Any) -> None:
+        _connection, cursor, statement, parameters, _context, is_many = given
+        if not is_many and not statement.startswith("BEGIN"):
+            cursor.execute(f"EXPLAIN QUERY PLAN {statement}", parameters)
+            steps = (row[-1].split() for row in cursor.fetchall())
+            walked.update(
+                step[-1] for step in steps if step[0] == "SCAN" and step[1] in _GROWS
+            )
+
+    sa.event.listen(engine, "before_cursor_execute", explain)
+    return walked
+
+
+#: By their names, and by the aliases that they have in statements.
+_GROWS = {
+    *("operations", "other", "deliveries", "events", "users"),
+    *("scheduled_actions", "scheduled_action_revisions"),
+}
+
+
 class KilledError(Exception):
     """The process is gone."""
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import KeyedColumnElement
 
 from models.database.engine import Identifier, json_rows
-from models.database.tables import operations
+from models.database.tables import operations, scheduled_action_revisions
 from models.errors import ConflictError, NotFoundError
 from models.paging import LARGEST_NUMBER, Page, Part
 
@@ -31,6 +31,23 @@ def select_given(
     """Select *values*, for IN: they are one parameter, however many there are."""
     rows = [{"each": value} for value in values]
     return sa.select(json_rows(connection.dialect.name, {"each": type_}, given=rows))
+
+
+def is_revision_among(
+    connection: sa.Connection, keys: Iterable[tuple[str, int]]
+) -> sa.ColumnElement[bool]:
+    """
+    Match revisions by the uids of their actions and their numbers.
+
+    They are one parameter: for a list of pairs, SQLite would read all revisions.
+    """
+    kept = scheduled_action_revisions.c
+    given = json_rows(
+        connection.dialect.name,
+        {"uid": kept.uid.type, "revision": kept.revision.type},
+        given=[{"uid": uid, "revision": revision} for uid, revision in keys],
+    )
+    return sa.tuple_(kept.uid, kept.revision).in_(sa.select(given))
 
 
 def belongs_to(

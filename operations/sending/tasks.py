@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from models.back_off import RETRY_DELAY, BackOff, read_back_off
 from models.database.engine import Identifier, db_now, json_rows, make_rows_json
+from models.database.lists import is_revision_among
 from models.database.tables import (
     DUE_ACTIONS,
     operations,
@@ -107,14 +108,10 @@ class TaskRevisions:
             self._known.clear()
             new = list(wanted)
         kept = scheduled_action_revisions.c
-        given = json_rows(
-            connection.dialect.name,
-            {"uid": kept.uid.type, "revision": kept.revision.type},
-            given=[{"uid": uid, "revision": revision} for uid, revision in new],
-        )
-        is_given = sa.and_(kept.uid == given.c.uid, kept.revision == given.c.revision)
         found = connection.execute(
-            sa.select(kept.uid, kept.revision, kept.document).join(given, is_given)
+            sa.select(kept.uid, kept.revision, kept.document).where(
+                is_revision_among(connection, new)
+            )
         )
         # What is gone is known to be, or it would be asked for again and again.
         self._known.update(dict.fromkeys(new, _GONE))
