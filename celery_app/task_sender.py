@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
+from itertools import groupby
 from typing import Any, TypeVar
 
 import redis
@@ -142,22 +143,24 @@ class CeleryTaskSender:
         """
         waited = any(task.token is not None for task in tasks)
         link, answers = self._links[connection], self._answers if waited else None
-        try:
-            return link.send(tasks, answers)
-        except PlatformError:
-            raise
-        except StepError:
-            if len(tasks) == 1:
-                raise
-        # One that is refused, such as for its exchange, must not stop the others.
         left = NotSent()
-        for each in tasks:
+        # An exchange that does not exist ends the channel, and nobody learns which of
+        # the messages before it were taken: so each is sent to by itself.
+        batches = deque(_split_by_exchange(tasks))
+        while batches:
+            batch = batches.popleft()
             try:
-                one = link.send([each], answers)
+                one = link.send(batch, answers)
             except PlatformError:
                 raise
             except StepError as error:
-                left.refused[each.id] = str(error)
+                if len(tasks) == 1:
+                    raise
+                if len(batch) == 1:
+                    left.refused[batch[0].id] = str(error)
+                # One that is refused must not stop the others.
+                else:
+                    batches.extend([each] for each in batch)
             else:
                 left.refused |= one.refused
                 left.held |= one.held
@@ -198,6 +201,14 @@ class CeleryTaskSender:
             msg = "the database has no id of this installation. Run: minutehand migrate"
             raise PlatformError(msg)
         return find_answer_queue(self._prefix, installation)
+
+
+def _split_by_exchange(tasks: Sequence[ForeignTask]) -> Iterator[list[ForeignTask]]:
+    def find(task: ForeignTask) -> str:
+        return task.exchange or ""
+
+    for _exchange, group in groupby(sorted(tasks, key=find), find):
+        yield list(group)
 
 
 def _find_queue(
