@@ -146,6 +146,21 @@ def match(columns: Columns, wanted: OperationFilter) -> Conditions:
 UNCERTAIN_IDS = sa.select(deliveries.c.operation_id).where(UNCERTAIN.of("deliveries"))
 
 
+def find_uncertain(since: datetime | None = None) -> sa.CTE:
+    """
+    Select the operation of each uncertain mail, and ``updated_at``, to group them by.
+
+    Materialized, or SQLite would walk all mails to have them in groups.
+
+    Args:
+        since: Only mails that were marked then or later, aware UTC. None: all.
+    """
+    marked_at = deliveries.c.updated_at
+    few = UNCERTAIN_IDS.add_columns(marked_at)
+    few = few if since is None else few.where(marked_at >= since)
+    return few.cte("few").prefix_with("MATERIALIZED")
+
+
 def is_tried_before(column: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     """Match the reasons of what waits for another attempt, not for a task's end."""
     return sa.and_(column.is_not(None), ~begins_with(column, Reason.TASK))

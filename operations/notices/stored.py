@@ -21,8 +21,6 @@ from models.database.tables import (
     LIVE_OR_CLAIMED,
     OPEN_NOTICES,
     TROUBLED,
-    UNCERTAIN,
-    deliveries,
     notices,
     operations,
 )
@@ -41,6 +39,7 @@ from operations.notices.grouping import (
     Unreported,
     make_trouble,
 )
+from operations.operation_filter import find_uncertain
 
 #: An operation that finished so long before the last look may have been committed after
 #: it.
@@ -115,13 +114,7 @@ _FAILED = sa.select(*_READ).where(TROUBLED.of())
 
 def _select_uncertain(since: datetime) -> sa.Select[Any]:
     """Select operations with uncertain mails that neither failed nor were missed."""
-    # Materialized, or SQLite would walk all mails to have them in groups.
-    few = (
-        sa.select(deliveries.c.operation_id)
-        .where(UNCERTAIN.of("deliveries"), deliveries.c.updated_at > since - _MARK_AGE)
-        .cte("few")
-        .prefix_with("MATERIALIZED")
-    )
+    few = find_uncertain(since - _MARK_AGE)
     marks = (
         sa.select(few.c.operation_id, sa.func.count().label("mails"))
         .group_by(few.c.operation_id)

@@ -19,15 +19,14 @@ from models.database.lists import belongs_to
 from models.database.sql_time import seconds_between
 from models.database.tables import (
     TROUBLED,
-    UNCERTAIN,
     UNSUCCESSFUL,
-    deliveries,
     operations,
     scheduled_action_revisions,
 )
 from models.decision import get_action_name
 from models.operation_state import OperationState, Reason, Trigger
 from models.units import format_age
+from operations.operation_filter import find_uncertain
 from overview.doctor.thresholds import BEGAN_LATE_AFTER
 from overview.installation.leaders import Unled, fetch_unled, find_first_missed
 from overview.why.circumstances import fetch_circumstances
@@ -226,14 +225,13 @@ def _fetch_uncertain(
     connection: sa.Connection, app: str | None, since: datetime, most: int
 ) -> Sequence[Any]:
     """Return the operations with mails that somebody has to decide about."""
-    given = deliveries.c
+    given = find_uncertain(since).c
     found = (
         sa.select(
             given.operation_id,
             sa.func.count().label("uncertain"),
             sa.func.max(given.updated_at, type_=given.updated_at.type).label("at"),
         )
-        .where(UNCERTAIN.of("deliveries"), given.updated_at >= since)
         .group_by(given.operation_id)
         .subquery("found")
     )

@@ -91,11 +91,17 @@ def fetch_under_way(
     """
     kept = operations.c
     runs = kept.state == OperationState.RUNNING
-    retries = sa.and_(TRIED_BEFORE.of(), kept.attempt > 0)
+    age = kept.started_at, kept.id
+    # Each in the order of its index: with OR, SQLite would walk all operations.
+    first = (
+        sa.select(kept.id).where(*each, *belongs_to(app)).order_by(*age).limit(limit)
+        for each in ((CLAIMED.of(), runs), (TRIED_BEFORE.of(), kept.attempt > 0))
+    )
+    ids = sa.union_all(*(sa.select(each.subquery()) for each in first))
     rows = connection.execute(
         sa.select(operations)
-        .where(sa.or_(sa.and_(CLAIMED.of(), runs), retries), *belongs_to(app))
-        .order_by(sa.case((runs, 0), else_=1), kept.started_at, kept.id)
+        .where(kept.id.in_(ids))
+        .order_by(sa.case((runs, 0), else_=1), *age)
         .limit(limit)
     ).all()
     if not rows:

@@ -16,13 +16,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from models.database.engine import read_clock
-from models.database.tables import UNCERTAIN, deliveries, operations
+from models.database.tables import operations
 from models.operation_state import OperationState, Reason
 from operations.list_operations import BOUNDS, find_base
 from operations.operation_filter import (
     OperationFilter,
     begins_with,
     find_place,
+    find_uncertain,
     is_tried_before,
     match,
     match_period,
@@ -204,13 +205,8 @@ def _count_uncertain(
     """Count operations with uncertain mails that match all but the state."""
     wanted = replace(wanted, recorded_since=since, is_uncertain=False)
     place = [*find_place(wanted), match_period(wanted.since, wanted.until)]
-    marks = deliveries.c
-    ids = (
-        sa.select(marks.operation_id)
-        .distinct()
-        .where(UNCERTAIN.of("deliveries"))
-        .limit(BOUNDS.looked_at)
-    )
+    marked = find_uncertain().c.operation_id
+    ids = sa.select(marked).distinct().limit(BOUNDS.looked_at)
     return connection.execute(
         sa.select(sa.func.count())
         .select_from(operations)

@@ -131,7 +131,9 @@ def _fetch_told(view: View, uids: Sequence[str]) -> dict[str, str]:
 def look_at_monitors(view: View) -> Iterator[Finding]:
     """Report outside monitors that take no pings, and those that refuse some."""
     pauses = fetch_pauses(view.connection, monitors=True)
-    refused = view.connection.execute(_REFUSED, {"since": view.now - PINGS_FOR}).all()
+    # Sorted here: SQLite would walk all operations to have them in order.
+    since = {"since": view.now - PINGS_FOR}
+    refused = sorted(view.connection.execute(_REFUSED, since))
     rest = len(pauses) + len(refused) - _NAMED
     pauses = pauses[:_NAMED]
     refused = refused[: _NAMED - len(pauses)]
@@ -159,20 +161,16 @@ def look_at_monitors(view: View) -> Iterator[Finding]:
 _told, _later = operations.alias("told"), operations.alias("later")
 
 #: The last pings of actions, as far as these were not taken and nobody tries again.
-_REFUSED = (
-    sa.select(_told.c.action_uid, _told.c.ping_error)
-    .where(
-        PING_FAILED.of("told"),
-        _told.c.pinged == 2,
-        _told.c.finished_at > sa.bindparam("since", type_=UtcDateTime),
-        ~sa.exists().where(
-            _later.c.action_uid == _told.c.action_uid,
-            _later.c.occurrence >= _told.c.occurrence,
-            _later.c.pinged == 2,
-            _later.c.finished_at > _told.c.finished_at,
-        ),
-    )
-    .order_by(_told.c.action_uid)
+_REFUSED = sa.select(_told.c.action_uid, _told.c.ping_error).where(
+    PING_FAILED.of("told"),
+    _told.c.pinged == 2,
+    _told.c.finished_at > sa.bindparam("since", type_=UtcDateTime),
+    ~sa.exists().where(
+        _later.c.action_uid == _told.c.action_uid,
+        _later.c.occurrence >= _told.c.occurrence,
+        _later.c.pinged == 2,
+        _later.c.finished_at > _told.c.finished_at,
+    ),
 )
 
 

@@ -1,0 +1,59 @@
+"""
+What is asked of SQLite again and again is found by indexes.
+
+It knows no figures of tables: of two indexes that seem as good it takes either, and for
+an order, a group, an OR or a list of pairs it walks a table from beginning to end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from actions.read_actions import fetch_documents
+from actions.read_rules import fetch_zones
+from models.database.engine import read_clock
+from operations.operation_filter import OperationFilter
+from overview.doctor.checks.apps import look_at_monitors
+from overview.doctor.finding import View
+from settings import read_settings
+from tests.database import note_walks, read_by
+from web.now.fetch_not_run import fetch_not_run
+from web.now.fetch_running import fetch_under_way
+from web.operations.fetch_facets import count_facets
+
+#: Of a few rows; and those that are walked from their end, as far as a bound.
+CHEAP = {
+    *("ix_operations_tried_before", "ix_operations_recorded_at"),
+    *("ix_operations_recorded_apart", "ix_deliveries_uncertain"),
+}
+
+
+def look(connection: sa.Connection) -> list[object]:
+    """Look at what doctor says of outside monitors."""
+    settings = read_settings({}, env_file=None)
+    return [*look_at_monitors(View(connection, settings, read_clock(connection)))]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        partial(fetch_documents, keys=[("daily", 1), ("weekly", 2)]),
+        partial(fetch_zones, keys=[("daily", 1), ("weekly", 2)]),
+        partial(count_facets, wanted=OperationFilter()),
+        *(fetch_not_run, fetch_under_way, look),
+    ],
+    ids=["documents", "zones", "facets", "not run", "under way", "monitors"],
+)
+def test_nothing_is_walked_that_grows(
+    sqlite_engine: sa.Engine, ask: Callable[..., Any]
+):
+    walked = note_walks(sqlite_engine)
+
+    read_by(sqlite_engine, ask)
+
+    assert set() == walked - CHEAP
