@@ -59,8 +59,12 @@ def follow(operation_id: UUID) -> int:
     Raises:
         NotFoundError: No operation has this id.
     """
-    shown = _follow_on_terminal(operation_id) if err().is_terminal else None
-    shown = shown or _follow_in_lines(operation_id)
+    follow_it = _follow_on_terminal if err().is_terminal else _follow_in_lines
+    try:
+        shown = follow_it(operation_id)
+    except KeyboardInterrupt:
+        err().say(f"It goes on. To end it: minutehand operations cancel {operation_id}")
+        raise
     for warning in find_warnings(shown):
         err().warn(warning)
     out().gave_json(shown)

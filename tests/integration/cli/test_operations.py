@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import sys
 from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -13,6 +15,7 @@ import sqlalchemy as sa
 from structlog.testing import capture_logs
 
 from cli.connection import get_engine
+from cli.main import INTERRUPTED
 from models.database.engine import db_now
 from models.database.tables import operation_log, operations
 from models.errors import StepError
@@ -22,6 +25,7 @@ from operations.ports import StepContext, StepResult
 from operations.running.attempt import Attempt
 from tests.database import execute
 from tests.integration.cli.calling import WEEKLY, Call, write_action
+from tests.servers import PATIENCE_S, run_process, wait_until
 from tests.unit.operations.fakes import World
 
 MINUTE = timedelta(minutes=1)
@@ -136,6 +140,24 @@ def test_watch_ends_with_the_operation(call: Call):
 
     assert (1, "canceled") == (answer.code, answer.data["state"])
     assert "canceled" in answer.err
+
+
+@pytest.mark.usefixtures("shop")
+def test_who_stops_watching_hears_that_it_goes_on(call: Call, tmp_path: Path):
+    """And how to end it."""
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+    id_, log = call("actions", "run", "weekly update").out.strip(), tmp_path / "log"
+
+    command = [sys.executable, "-m", "cli.main", "operations", "watch", id_]
+    with run_process(command, log=log) as watch:
+        wait_until(lambda: "pending" in log.read_text(), what="its first line")
+        watch.send_signal(signal.SIGINT)
+        code = watch.wait(PATIENCE_S)
+
+    assert INTERRUPTED == code
+    assert (
+        f"It goes on. To end it: minutehand operations cancel {id_}" in log.read_text()
+    )
 
 
 def test_operations_are_filtered(call: Call, shop: Path):
