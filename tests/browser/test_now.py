@@ -27,6 +27,22 @@ def test_page_tells_what_is_wrong(looker: Looker, site: Site, width: int):
     assert "large" in max(sizes)[1]
 
 
+def test_page_that_hears_nothing_asks(looker: Looker, site: Site):
+    """While the database is away, streams stay open and tell nothing."""
+    looker.watch.expected = {503}
+    page = looker.enter(site).new_page()
+    page.clock.install()
+    with page.expect_response(lambda each: "/api/v1/stream" in each.url):
+        page.goto(f"{site.url}/")
+    page.route(f"{site.url}/", lambda route: route.fulfill(status=503))
+
+    page.clock.run_for(100_000)
+    expect(page.locator("#not-live")).to_contain_text("has not followed since")
+    page.unroute(f"{site.url}/")
+    page.clock.run_for(3000)
+    expect(page.locator("#not-live")).to_be_hidden()
+
+
 def test_everything_is_paused_in_place_and_resumed(looker: Looker, own_site: Site):
     """The key opens the question; undo takes it back."""
     page = looker.open(own_site, "/")

@@ -30,16 +30,14 @@
     let left = Math.max(0, Math.round(seconds));
     const parts = [];
     for (const [unit, size] of UNITS) {
-      if (left >= size || (unit === "s" && parts.length === 0)) {
-        parts.push(`${Math.floor(left / size)} ${unit}`);
-        left %= size;
-      }
+      if (left < size && (unit !== "s" || parts.length)) continue;
+      parts.push(`${Math.floor(left / size)} ${unit}`);
+      left %= size;
     }
     return parts.slice(0, 2).join(" ");
   }
 
   let announcedAt = -Infinity;
-
   /** Let a screen reader say something, at most every ten seconds. */
   function announce(text) {
     if (performance.now() - announcedAt < 10_000) return;
@@ -50,8 +48,7 @@
   /** Tell at the top of the page that it does not follow; empty: it does again. */
   function warn(text, link = null) {
     const banner = find("#not-live");
-    banner.hidden = !text;
-    banner.textContent = text;
+    Object.assign(banner, { hidden: !text, textContent: text });
     if (link) banner.append(" ", link);
   }
 
@@ -140,27 +137,34 @@
   }
 
   // ------------------------------------------------------------------ 3 live
-  let [stream, waiting, timer, isRenewing] = [null, new Set(), null, false];
+  let [stream, waiting, timer, isRenewing, heardAt, lostAt] = [null, new Set(), null, false, 0, null];
 
   const KINDS = ["operation.state", "operation.progress", "operations.changed", "tick", "leader", "reset"];
 
   /** An event came: read its parts anew soon, but not more often than every two seconds. */
   function note(kind) {
+    heardAt = performance.now();
     waiting.add(kind);
     timer ??= setTimeout(follow, 1000);
+  }
+
+  function lose() {
+    lostAt ??= new Date();
+    if (Date.now() - lostAt > 3000) warn(`This page has not followed since ${lostAt.toTimeString().slice(0, 8)} by your clock; it tries again.`);
   }
 
   async function follow() {
     timer = null;
     if (document.hidden || isRenewing) return;  // made up for when it is looked at
     const kinds = waiting;
-    waiting = new Set();
-    isRenewing = true;
+    [waiting, isRenewing] = [new Set(), true];
     const isWanted = (part) => kinds.has("reset") || part.dataset.live.split(" ").some((kind) => kinds.has(kind)
       || (kind === "operation.state" && kinds.has("operations.changed")));
     try {
       await renew(isWanted);
+      if (lostAt && stream.readyState === EventSource.OPEN) { lostAt = null; warn(""); }
     } catch {
+      lose();
       kinds.forEach((kind) => waiting.add(kind));
     } finally {
       isRenewing = false;
@@ -173,13 +177,8 @@
     if (!address || !find("[data-live]")) return;
     stream = new EventSource(address);
     for (const kind of KINDS) stream.addEventListener(kind, () => note(kind));
-    let lostAt = null;
-    stream.onopen = () => { if (lostAt) note("reset"); lostAt = null; warn(""); };
-    stream.onerror = () => {
-      lostAt ??= new Date();
-      if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 10_000);
-      if (Date.now() - lostAt > 3000) warn(`This page has not followed since ${lostAt.toTimeString().slice(0, 8)} by your clock; it tries again.`);
-    };
+    stream.onopen = () => { if (lostAt) note("reset"); };
+    stream.onerror = () => { lose(); if (stream.readyState === EventSource.CLOSED) setTimeout(listen, 10_000); };
     addEventListener("pagehide", () => stream.close());
     document.addEventListener("visibilitychange", () => { if (!document.hidden && waiting.size) follow(); });
   }
@@ -192,6 +191,7 @@
 
   function renewDistances() {
     if (document.hidden) return;
+    if (stream?.readyState === EventSource.OPEN && performance.now() - heardAt > 90_000) note("reset");  // no tick: is it there?
     for (const each of findAll("time[data-distance]")) {
       const away = (Date.parse(each.dateTime) - Date.now() - ahead) / 1000;
       const text = away > 0 ? `in ${tellAge(away)}` : `${tellAge(-away)} ago`;
