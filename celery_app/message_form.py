@@ -104,7 +104,8 @@ class MessageForms:
             if form is None:
                 return False
             texts[form.key].append(form.fill(message, f"{tag}{number:08x}", trace))
-        push_texts(self.channel, texts)
+        for error in push_texts(self.channel, texts).values():
+            raise error
         return True
 
     def _find(self, queue: Queue, lane: int, *, is_traced: bool) -> _Form | None:
@@ -164,8 +165,16 @@ def is_listened_to() -> bool:
     return any(signal.receivers for signal in _SIGNALS)
 
 
-def push_texts(channel: Any, texts: Mapping[str, Sequence[str]]) -> None:
-    """Push messages, by the key of their queue, in one pipeline."""
+def push_texts(
+    channel: Any, texts: Mapping[str, Sequence[str]]
+) -> dict[str, Exception]:
+    """
+    Push messages, by the key of their queue, in one pipeline.
+
+    Returns:
+        What Redis says of the keys that it refuses.
+    """
+    keys: list[str] = []
     with (
         channel.conn_or_acquire() as client,
         client.pipeline(transaction=False) as pipeline,
@@ -173,10 +182,10 @@ def push_texts(channel: Any, texts: Mapping[str, Sequence[str]]) -> None:
         for key, values in texts.items():
             for start in range(0, len(values), _AT_ONCE):
                 pipeline.lpush(key, *values[start : start + _AT_ONCE])
+                keys.append(key)
         # Raised by redis-py, it would begin with the command and a message.
-        for answer in pipeline.execute(raise_on_error=False):
-            if isinstance(answer, Exception):
-                raise answer
+        answers = zip(keys, pipeline.execute(raise_on_error=False), strict=True)
+    return {key: answer for key, answer in answers if isinstance(answer, Exception)}
 
 
 def record(channel: Any, publish: Callable[[], object], tag: str) -> tuple[str, str]:
@@ -288,7 +297,9 @@ class TaskForms:
     publish: Publish
     _forms: dict[_Kind, _TaskForm | None] = field(default_factory=dict)
 
-    def push(self, tasks: Sequence[ForeignTask], answers: str | None) -> None:
+    def push(
+        self, tasks: Sequence[ForeignTask], answers: str | None
+    ) -> dict[str, Exception]:
         """
         Send *tasks*, those of each queue in their order.
 
@@ -296,11 +307,15 @@ class TaskForms:
             tasks: Each with its queue.
             answers: The queue for the answers. None: nobody waits for one.
 
+        Returns:
+            What Redis says of the tasks whose keys it refuses, by their ids.
+
         Raises:
             Exception: Those of the transport; any of them may have arrived.
         """
         may_fill = isinstance(self.channel, RedisChannel) and not is_listened_to()
         texts: defaultdict[str, list[str]] = defaultdict(list)
+        ids: defaultdict[str, list[str]] = defaultdict(list)
         # Different for each, and spelled as kombu's, which takes another UUID for each.
         tag = str(uuid4())[:-8]
         for number, task in enumerate(tasks):
@@ -309,8 +324,9 @@ class TaskForms:
                 self.publish(task, answers)
             else:
                 texts[form.key].append(form.fill(task, f"{tag}{number:08x}"))
-        if texts:
-            push_texts(self.channel, texts)
+                ids[form.key].append(task.id)
+        refused = push_texts(self.channel, texts) if texts else {}
+        return {id_: error for key, error in refused.items() for id_ in ids[key]}
 
     def _find(self, task: ForeignTask, answers: str | None) -> _TaskForm | None:
         kind = (

@@ -393,8 +393,14 @@ class Link:
             return NotSent({each.id: self._explain_return(each) for each in lost}, held)
         if self._forms is None:
             self._forms = TaskForms(connection.default_channel, self._publish)
-        self._forms.push(tasks, answers)
-        return NotSent(held=held)
+        refused = self._forms.push(tasks, answers)
+        for error in refused.values():
+            if len(refused) == len(tasks) or isinstance(error, self._link.absence):
+                raise error
+        named = {task.id: task for task in tasks}
+        return NotSent(
+            {each: self._explain(refused[each], named[each]) for each in refused}, held
+        )
 
     def _publish(self, task: ForeignTask, answers: str | None) -> None:
         app = self._link.app

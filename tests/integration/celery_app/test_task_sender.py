@@ -263,6 +263,22 @@ def test_queue_that_is_full_takes_no_more(redis_url: str):
         sender.send(full[4])
 
 
+def test_key_that_is_no_queue_doubles_nothing(redis_url: str):
+    """Such as one of the project's own: what is sent beside it arrives, once."""
+    sender = make_sender(redis_url)
+    send(sender, "reports", None)
+    queues = "reports", "figures", "mails", "figures"
+    tasks = [make_task(connection=None, queue=queue) for queue in queues]
+    with redis.Redis.from_url(redis_url) as client:
+        client.set("figures", "of the project")
+
+        left = sender.send_all(None, tasks)
+
+        assert [2, 1] == [client.llen("reports"), client.llen("mails")]
+    assert {tasks[1].id, tasks[3].id} == set(left.refused)
+    assert "our broker did not accept the task" in left.refused[tasks[1].id]
+
+
 @pytest.mark.parametrize(
     ("task", "word"),
     [({"app": "crm"}, "'crm' may not"), ({"args": ["a" * 70_000]}, "70,0")],
