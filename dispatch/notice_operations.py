@@ -15,8 +15,8 @@ from models.decision import NewOperation
 from models.errors import ConflictError
 from models.operation_state import Overlap, Queue, Trigger
 from models.small_app import NoticesModel
-from operations.notices.grouping import Notice, NoticeKind, Scope
-from operations.notices.wording import DETAILS_KEY, make_headline
+from operations.notices.grouping import DETAILS_KEY, Notice, NoticeKind, Scope
+from operations.notices.wording import make_headline
 from operations.record import record
 
 _LONGEST_TITLE = 120

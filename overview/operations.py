@@ -43,6 +43,7 @@ from operations.list_operations import (
     fetch_steps,
     require_operation,
 )
+from operations.notices.grouping import hide_webhook
 from operations.operation_filter import OperationFilter
 from operations.running.pace import Usual, fetch_usual, read_taken
 from overview.why.circumstances import fetch_circumstances
@@ -118,7 +119,8 @@ class ShownOperation:
         send_at: The leader sends it, or its next attempt, then or later.
         late: What it did not keep to of what its action expects. None: nothing, so far.
         steps: In the order in which they run; empty if they were not asked for.
-        details: Data that belong to its trigger or reason: see ``missed``.
+        details: Data that belong to its trigger or reason: see ``missed``. Of the
+            webhook of a notice, only the host.
         zone: That of its action, in which ``why`` tells local times.
         after: What had ended for it to begin, in words. None: it follows no other run.
         followed_by: The runs that began as it ended; empty if they were not asked for.
@@ -376,6 +378,7 @@ def _make_shown(
             "trigger": Trigger(row.trigger),
             "queue": Queue(row.queue),
             "state": OperationState(row.state),
+            "details": hide_webhook(row.details),
         },
         action_name=row.action_name,
         steps=steps,

@@ -15,8 +15,12 @@ from typing import Any
 from uuid import UUID
 
 from models.decision import get_action_name
+from models.fields.addresses import name_monitor
 from models.occurrence import str_to_uuid
 from operations.reasons import clean_line, find_cause, make_cause_key
+
+#: Key of the notice's facts in the details of the operation.
+DETAILS_KEY = "notice"
 
 #: Pause between the first notice of a cause and one that says "more"; then twice that,
 #: and so on.
@@ -309,3 +313,15 @@ def _latest(known: str | None, instant: datetime) -> str:
     if known is not None and datetime.fromisoformat(known) >= instant:
         return known
     return instant.isoformat()
+
+
+def hide_webhook(details: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """
+    Return the *details* of an operation; of a notice's webhook, the host alone.
+
+    Whoever knows the rest can post there, too.
+    """
+    facts = (details or {}).get(DETAILS_KEY)
+    if not facts or not facts.get("webhook"):
+        return details
+    return {DETAILS_KEY: {**facts, "webhook": name_monitor(facts["webhook"])}}

@@ -14,9 +14,6 @@ from models.units import show_instant
 from operations.mail.words import Words, find_words
 from operations.notices.grouping import NoticeKind
 
-#: Key of the notice's facts in the details of the operation.
-DETAILS_KEY = "notice"
-
 #: For lists, for programs, and for readers whose language nobody knows.
 ENGLISH = find_words("", zone=UTC)
 

@@ -20,7 +20,7 @@ from operations.mail.deliver import deliver
 from operations.mail.message import Fate, Mail, compute_message_id
 from operations.mail.words import find_words
 from operations.notices import wording
-from operations.notices.grouping import NoticeKind
+from operations.notices.grouping import DETAILS_KEY, NoticeKind
 from operations.ports import StepContext, StepResult
 from operations.reasons import make_cause_key
 from operations.recipients import User
@@ -42,7 +42,7 @@ def notify(context: StepContext, asked: Literal[True]) -> StepResult:  # noqa: A
         PostponedError: The mail server is unavailable.
         StepError: Temporary if the cause may pass; permanent if nobody was reached.
     """
-    told: Any = context.details[wording.DETAILS_KEY]
+    told: Any = context.details[DETAILS_KEY]
     facts: Mapping[str, Any] = told
     # First, because an unavailable mail server ends the attempt.
     answer, failure = _post(context, facts)

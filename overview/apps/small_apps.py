@@ -1,7 +1,8 @@
 """
 Small apps as faces show them: what belongs to them, and what is going on in them.
 
-Addresses of sources and webhooks are shown without the parts that may hold a secret.
+Addresses of sources are shown without the parts that may hold a secret, and those of
+webhooks by their hosts.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from models.database.tables import (
     scheduled_actions,
     small_apps,
 )
+from models.fields.addresses import name_monitor
 from models.paging import Page, Part
 from operations.running.pace import Working, fetch_working
 
@@ -245,7 +247,7 @@ class AppMail:
 
 @dataclass(frozen=True, slots=True)
 class ShownNotices:
-    """Who gets notices of failures; the address of the webhook is without secrets."""
+    """Who gets notices of failures; of the address of the webhook, only the host."""
 
     mail: Sequence[str]
     webhook: str | None
@@ -411,11 +413,11 @@ def hide_source(source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _make_notices(notices: Mapping[str, Any] | None) -> ShownNotices | None:
-    """Return who gets notices of failures; the query of a webhook may hold a key."""
+    """Return who gets notices; whoever knows all of a webhook can post there, too."""
     if notices is None:
         return None
     webhook = notices.get("webhook")
-    shown = None if webhook is None else hide_secrets(webhook)
+    shown = None if webhook is None else name_monitor(webhook)
     return ShownNotices(notices.get("mail", []), shown)
 
 

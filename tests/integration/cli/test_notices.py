@@ -17,6 +17,8 @@ from tests.scheduling import edit, get_now, make_operation, post, record_all
 
 UID = "minutehand-notices"
 
+HOOK = "https://hooks.example.com/services/hunter2"
+
 
 @pytest.fixture
 def told(call: Call, shop: Path, engine: sa.Engine) -> Call:
@@ -35,7 +37,8 @@ def told(call: Call, shop: Path, engine: sa.Engine) -> Call:
     leader = Leader(engine)
     assert leader.hold()
     with capture_logs():  # not into what the commands print
-        assert 1 == Noticer(engine, leader, mail=("ops@example.org",)).look()
+        noticer = Noticer(engine, leader, mail=("ops@example.org",), webhook=HOOK)
+        assert 1 == noticer.look()
     leader.release()
     return call
 
@@ -49,6 +52,13 @@ def test_notice_is_listed_and_shown(told: Call):
     assert 'Notice to the operator: shop: "daily" failed' in listed[0]["triggerrer"]
     assert (0, 0) == (people.code, shown.code)
     assert "notify" in shown.out
+
+
+def test_address_of_a_webhook_is_not_shown(told: Call):
+    """Whoever may look at operations could post to it."""
+    [listed] = told("operations", "list", "--app", "minutehand", "--json").data
+
+    assert "hooks.example.com" == listed["details"]["notice"]["webhook"]
 
 
 def test_its_action_is_listed_and_explained(told: Call, engine: sa.Engine):
