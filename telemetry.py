@@ -455,5 +455,5 @@ def serve_metrics(address: str, port: int) -> None:
     except OSError as error:
         raise UsageError(
             f"cannot listen on {address}:{port}: {error.strerror}. Set"
-            " MINUTEHAND_METRICS_PORT to another port."
+            " MINUTEHAND_METRICS_PORT (or MINUTEHAND_METRICS_ADDRESS) to another one."
         ) from None

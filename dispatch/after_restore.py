@@ -45,7 +45,7 @@ from models.operation_state import (
     Reason,
     StepState,
 )
-from models.units import format_age
+from models.units import format_age, show_instant
 from operations.record import record
 
 _version = domain_versions.c
@@ -186,7 +186,7 @@ def refuse_leader(engine: sa.Engine) -> None:
         f"{holder.hostname} (pid {holder.pid}) leads; its last heartbeat is "
         f"{format_age(holder.heartbeat_age)} old. Stop all schedulers and workers "
         f"first. If that process is dead, wait until its lease ends, at "
-        f"{format_instant(holder.expires_at)}."
+        f"{show_instant(holder.expires_at)}."
     )
 
 
