@@ -27,6 +27,7 @@ from uuid import uuid4
 import orjson
 from celery import signals
 from celery.utils.saferepr import saferepr
+from redis.exceptions import ResponseError
 
 import tracing
 from celery_app.redis_transport import RedisChannel
@@ -316,17 +317,23 @@ class TaskForms:
         may_fill = isinstance(self.channel, RedisChannel) and not is_listened_to()
         texts: defaultdict[str, list[str]] = defaultdict(list)
         ids: defaultdict[str, list[str]] = defaultdict(list)
+        refused: dict[str, Exception] = {}
         # Different for each, and spelled as kombu's, which takes another UUID for each.
         tag = str(uuid4())[:-8]
         for number, task in enumerate(tasks):
             form = self._find(task, answers) if may_fill else None
             if form is None:
-                self.publish(task, answers)
+                try:
+                    self.publish(task, answers)
+                except ResponseError as error:
+                    refused[task.id] = error
             else:
                 texts[form.key].append(form.fill(task, f"{tag}{number:08x}"))
                 ids[form.key].append(task.id)
-        refused = push_texts(self.channel, texts) if texts else {}
-        return {id_: error for key, error in refused.items() for id_ in ids[key]}
+        if texts:
+            for key, said in push_texts(self.channel, texts).items():
+                refused |= dict.fromkeys(ids[key], said)
+        return refused
 
     def _find(self, task: ForeignTask, answers: str | None) -> _TaskForm | None:
         kind = (

@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import pytest
 import redis
+from celery.signals import before_task_publish
 
 from actions.read_actions import TaskQueue
 from celery_app.foreign_queues import describe_silence, look_at_task_queues
@@ -263,8 +264,15 @@ def test_queue_that_is_full_takes_no_more(redis_url: str):
         sender.send(full[4])
 
 
-def test_key_that_is_no_queue_doubles_nothing(redis_url: str):
+@pytest.mark.parametrize("is_listened_to", [False, True])
+def test_key_that_is_no_queue_doubles_nothing(redis_url: str, *, is_listened_to: bool):
     """Such as one of the project's own: what is sent beside it arrives, once."""
+
+    def listen(**_told: object) -> None:
+        """Be there: then Celery makes each message, as it does with traces."""
+
+    if is_listened_to:
+        before_task_publish.connect(listen)
     sender = make_sender(redis_url)
     send(sender, "reports", None)
     queues = "reports", "figures", "mails", "figures"
