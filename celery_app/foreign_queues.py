@@ -94,7 +94,8 @@ def _look_at_connection(
             counts = {q: _count_consumers(connection, q, workers) for q in asked}
     except link.errors as error:
         said = str(error).strip().rstrip(".") or type(error).__name__
-        detail = f"{said}. Start the broker, or correct MINUTEHAND_TASK_CONNECTIONS."
+        setting = "BROKER_URL" if name is None else "TASK_CONNECTIONS"
+        detail = f"{said}. Start the broker, or correct MINUTEHAND_{setting}."
         yield QueueFinding(link.title, detail, is_well=False, is_reachable=False)
         return
     for queue, each in asked.items():

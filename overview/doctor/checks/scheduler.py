@@ -145,8 +145,8 @@ def look_at_lag(view: View) -> Iterator[Finding]:
         yield Finding("lag", Health.GOOD, found)
         return
     detail = (
-        f"of 100 operations within the last hour, 5 began {format_age(lag.p95)} or more"
-        " after they were recorded: a broker that was away, or too few workers."
+        f"the slowest 5 % of the last hour's operations began {format_age(lag.p95)} or"
+        " more after they were recorded: a broker that was away, or too few workers."
     )
     yield Finding("lag", Health.DOUBTFUL, detail, "operations begin late")
 

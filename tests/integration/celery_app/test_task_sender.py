@@ -125,6 +125,27 @@ def test_connection_that_is_down_is_temporary_and_shows_no_password(redis_url: s
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [(None, "MINUTEHAND_BROKER_URL"), ("shop", "MINUTEHAND_TASK_CONNECTIONS")],
+)
+def test_broker_that_is_down_is_told_with_the_setting_that_names_it(
+    name: str | None, setting: str
+):
+    """Ours is not among the connections."""
+    down = f"redis://127.0.0.1:{find_free_port()}/0"
+    environ = {
+        "MINUTEHAND_BROKER_URL": down,
+        "MINUTEHAND_TASK_CONNECTIONS": f"shop={down}",
+    }
+    settings = read_settings(environ, env_file=None)
+
+    (found,) = look_at_task_queues([TaskQueue(name, "reports", 1, "report")], settings)
+
+    assert not found.is_reachable
+    assert found.detail.endswith(f"Start the broker, or correct {setting}.")
+
+
 def test_connection_that_was_cut_is_opened_again(redis_url: str, other_redis_url: str):
     """A broker that hung up on an idle connection costs nothing."""
     sender = make_sender(redis_url, shop=other_redis_url)
