@@ -327,7 +327,7 @@ SECTIONS = (
     Section("/timeline", "Timeline", "g t"),
     Section("/calendar", "Calendar", "g c"),
     Section("/workers", "Workers", "g w"),
-    Section("/apps", "Data", "g d"),
+    Section("/apps", "Apps", "g p"),
     Section("/mails", "Mails", "g m"),
     Section("/events", "Events", "g e"),
     Section("/settings", "Settings", "g s"),

@@ -180,7 +180,7 @@ def _draw(
 def _say(timeline: Timeline) -> str:
     """Return the answer of the page."""
     if not timeline.lanes:
-        return "Nothing ran here, and nothing is due"
+        return "Nothing ran here, and nothing is due."
     parts = []
     overlaps, crowds = timeline.overlaps_in_all, timeline.crowds_in_all
     if overlaps:
@@ -189,7 +189,7 @@ def _say(timeline: Timeline) -> str:
     if crowds:
         what = format_count(crowds, "minute has", "minutes have")
         parts.append(f"{what} more runs than slots")
-    return "; ".join(parts) if parts else "Nothing collides"
+    return f"{'; '.join(parts)}." if parts else "Nothing collides."
 
 
 def _tell_left_out(timeline: Timeline) -> str:
