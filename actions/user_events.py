@@ -224,10 +224,15 @@ def _update_users(
         connection.execute(sa.delete(events).where(gone))
     if seen:
         given = json_rows(connection.dialect.name, _LATEST, "given")
-        same = events.c.app == given.c.app, events.c.user_id == given.c.user_id
-        replaced = sa.exists().where(*same, events.c.at < given.c.at)
-        is_seen = events.c.name == EventName.USER_LAST_SEEN
-        delete = sa.delete(events).where(is_seen, replaced)
+        is_replaced = sa.and_(
+            events.c.app == given.c.app,
+            events.c.user_id == given.c.user_id,
+            events.c.name == EventName.USER_LAST_SEEN,
+            events.c.at < given.c.at,
+        )
+        # Not EXISTS, for which SQLite would walk all events.
+        replaced = sa.select(events.c.id).join(given, is_replaced)
+        delete = sa.delete(events).where(events.c.id.in_(replaced))
         connection.execute(delete, {"given": _make_json(seen)})
     return stale
 

@@ -16,12 +16,15 @@ import sqlalchemy as sa
 
 from actions.read_actions import fetch_documents
 from actions.read_rules import fetch_zones
+from actions.user_events import NewEvent, record_events
 from models.database.engine import read_clock
+from models.event import EventName
 from operations.operation_filter import OperationFilter
 from overview.doctor.checks.apps import look_at_monitors
 from overview.doctor.finding import View
 from settings import read_settings
-from tests.database import note_walks, read_by
+from tests.database import note_walks, read_by, write_by
+from tests.scheduling import add_app
 from web.now.fetch_not_run import fetch_not_run
 from web.now.fetch_running import fetch_under_way
 from web.operations.fetch_facets import count_facets
@@ -37,6 +40,17 @@ def look(connection: sa.Connection) -> list[object]:
     """Look at what doctor says of outside monitors."""
     settings = read_settings({}, env_file=None)
     return [*look_at_monitors(View(connection, settings, read_clock(connection)))]
+
+
+def test_no_event_is_walked_to_record_one(sqlite_engine: sa.Engine):
+    """Whoever was seen again cost a look at all events that there were."""
+    add_app(sqlite_engine, ids=["ann"])
+    walked = note_walks(sqlite_engine)
+
+    for name in ("app.x", EventName.USER_LAST_SEEN):
+        write_by(sqlite_engine, record_events, [NewEvent("app", name, "ann")])
+
+    assert set() == walked
 
 
 @pytest.mark.parametrize(
