@@ -355,7 +355,7 @@ def _say_choice(value: object, listed: str) -> Complaint:
     names = re.findall(r"'([^']*)'", listed) or re.split(", | or ", listed)
     written = str(value)
     return Complaint(
-        f"{show(value)} is not one of {', '.join(names)}.",
+        f"{show(value)} is not a known value.",
         suggest(written, names),
         instead=find_near(written, names),
     )

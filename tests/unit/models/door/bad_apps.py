@@ -120,7 +120,7 @@ APPS = [
     Bad(
         source(file="a.xls", format="xls"),
         "/domains/0/source/format",
-        "'xls' is not one of",
+        "'xls' is not a known value",
         "csv, json, jsonl, ndjson, parquet",
     ),
     Bad(app(templates=[]), "/templates", "[] is not an object", "inactive"),

@@ -114,7 +114,7 @@ FIELDS = [
     ),
     Bad(on_event(except_=["2026-12-25"]), "/except", "event", "Leave 'except' out"),
     Bad(action(overlap="skipp"), "/overlap", "'skipp'", "mean 'skip'"),
-    Bad(action(overlap=True), "/overlap", "true is not one of", "queue"),
+    Bad(action(overlap=True), "/overlap", "true is not a known value", "queue"),
     Bad(action(retries=11), "/retries", "11", "10"),
     Bad(action(retries=-1), "/retries", "-1", "0"),
     Bad(action(retries="often"), "/retries", "'often'", "such as 10"),

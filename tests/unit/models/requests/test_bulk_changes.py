@@ -39,7 +39,7 @@ def test_filter_is_kept_as_it_was_written():
         (
             {"kind": "pause", "filter": {"state": "deleted"}},
             "/filter/state",
-            "not one of active, inactive, paused, quarantined",
+            "not a known value. Write one of: active, inactive, paused, quarantined",
         ),
         ({"kind": "pause", "filter": 3}, "/filter", "not an object"),
         ({"kind": "pause", "expected_count": None}, "", "'expected_count' is missing"),
