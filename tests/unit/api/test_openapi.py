@@ -49,6 +49,18 @@ def test_committed_document_is_that_of_the_code():
     assert COMMITTED.read_text("utf-8") == to_text(DOCUMENT), "run: make openapi"
 
 
+def test_guide_names_only_what_there_is():
+    """Whoever reads docs/api.md asks for nothing that answers 404."""
+    guide = COMMITTED.with_name("api.md").read_text("utf-8")
+    table = guide.partition("## What there is")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", table, re.MULTILINE)
+    named = {each for row in rows for each in re.findall(r"`(?:POST )?(.*?)`", row)}
+    paths = "\n".join(DOCUMENT["paths"])
+
+    assert rows
+    assert [] == sorted(each for each in named if f"/{each.strip('/')}" not in paths)
+
+
 def test_nothing_is_open_but_what_a_stranger_may_know():
     """Every other route passes the guard, with a role."""
     public = {
