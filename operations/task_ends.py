@@ -303,8 +303,7 @@ def end_overdue(
     for each, known in overdue:
         why = known or (
             f"look at the log of the workers that take {each.task.place}: it may still"
-            " run, have died with one, have expired, have been revoked, be unknown to"
-            " them, or not be accepted as JSON (accept_content)"
+            " run, have died, expired or been revoked, or be unknown or refused there"
         )
         text = f"nothing told of the end of {each.task.name} within {each.within}"
         ends.append(each.end(f"{text}; {why}"))
