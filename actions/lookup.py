@@ -85,21 +85,20 @@ def find_action(
         NotFoundError: No action has this uid or name.
         ConflictError: Several small apps have an action of that name.
     """
-    same = sa.or_(
-        _action.uid == given,
-        sa.and_(_action.name == given, _action.deleted_at.is_(None)),
-    )
-    query = sa.select(scheduled_actions).where(same, *belongs_to(app, _action.app))
-    rows = connection.execute(query).all()
-    kept = [row for row in rows if row.deleted_at is None] or rows
-    exact = [row for row in kept if row.uid == given] or kept
-    if len(exact) == 1:
-        return exact[0]
-    if exact:
-        uids = ", ".join(sorted(f"{row.uid} ({row.app})" for row in exact))
+    query = sa.select(scheduled_actions).where(*belongs_to(app, _action.app))
+    by_uid = connection.execute(query.where(_action.uid == given)).one_or_none()
+    if by_uid is not None and by_uid.deleted_at is None:
+        return by_uid
+    is_named = _action.name == given, _action.deleted_at.is_(None)
+    named = connection.execute(query.where(*is_named)).all()
+    if len(named) > 1:
+        uids = ", ".join(sorted(f"{row.uid} ({row.app})" for row in named))
         msg = f"several actions are named {given!r}: {uids}. Give the uid."
         raise ConflictError(msg)
-    raise NotFoundError(_describe_missing(connection, given, app))
+    found = named[0] if named else by_uid
+    if found is None:
+        raise NotFoundError(_describe_missing(connection, given, app))
+    return found
 
 
 def get_action(

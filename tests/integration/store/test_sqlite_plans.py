@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from actions.lookup import find_action
 from actions.read_actions import fetch_documents
 from actions.read_rules import fetch_zones
 from actions.user_events import NewEvent, record_events
@@ -24,7 +25,7 @@ from overview.doctor.checks.apps import look_at_monitors
 from overview.doctor.finding import View
 from settings import read_settings
 from tests.database import note_walks, read_by, write_by
-from tests.scheduling import add_app
+from tests.scheduling import add_app, post
 from web.now.fetch_not_run import fetch_not_run
 from web.now.fetch_running import fetch_under_way
 from web.operations.fetch_facets import count_facets
@@ -49,6 +50,17 @@ def test_no_event_is_walked_to_record_one(sqlite_engine: sa.Engine):
 
     for name in ("app.x", EventName.USER_LAST_SEEN):
         write_by(sqlite_engine, record_events, [NewEvent("app", name, "ann")])
+
+    assert set() == walked
+
+
+def test_no_action_is_walked_to_find_one_by_its_uid(sqlite_engine: sa.Engine):
+    """Only for a name, of which several small apps may have one, are all looked at."""
+    add_app(sqlite_engine)
+    uid = post(sqlite_engine).uid
+    walked = note_walks(sqlite_engine)
+
+    assert uid == read_by(sqlite_engine, find_action, uid).uid
 
     assert set() == walked
 
