@@ -189,6 +189,8 @@ def _say(timeline: Timeline) -> str:
     if crowds:
         what = format_count(crowds, "minute has", "minutes have")
         parts.append(f"{what} more runs than slots")
+    if not parts and timeline.is_partial:
+        return "What is ahead could not be counted in time."
     return f"{'; '.join(parts)}." if parts else "Nothing collides."
 
 
