@@ -224,8 +224,12 @@ class _Exchange:
             self._edge.uploading[self._connection] = None
         within = settings.body_within.total_seconds()
         self._body_until = self._connection.loop.time() + within
-        if wrong := _find_fault(scope["raw_path"] + b"?" + scope["query_string"]):
-            await self._refuse(HTTPStatus.BAD_REQUEST, wrong)
+        if not _is_text(scope["raw_path"] + b"?" + scope["query_string"]):
+            told = (
+                "The address of the request is not UTF-8. Encode it as UTF-8, then each"
+                " byte as %XX."
+            )
+            await self._refuse(HTTPStatus.BAD_REQUEST, told)
         elif {b"content-length", b"transfer-encoding"} <= headers.keys():
             # h11 obeys one of them; a proxy may have obeyed the other (RFC 9112, 6.1)
             told = "The request says twice how long its body is. Say it once."
@@ -303,18 +307,13 @@ class _Exchange:
         return _LEFT
 
 
-def _find_fault(target: bytes) -> str:
-    """Return why no text of ours, nor of a database, can equal an address; or ""."""
+def _is_text(target: bytes) -> bool:
+    """Return whether an address is text; else others would be taken for the same."""
     try:
-        text = unquote_to_bytes(target).decode()
+        unquote_to_bytes(target).decode()
     except UnicodeDecodeError:
-        return (
-            "The address of the request is not UTF-8. Encode it as UTF-8, then each"
-            " byte as %XX."
-        )
-    if "\0" in text:
-        return "The address of the request has a NUL character (%00). Leave it out."
-    return ""
+        return False
+    return True
 
 
 def _make_refusal(status: HTTPStatus, detail: str) -> Response:
