@@ -154,8 +154,10 @@ def _describe_queue(
     if consumers is None and workers.refusal:
         return None
     if not consumers:
-        left = "" if not waiting else f", where {waiting:,} wait"
-        taken = f"takes queue {queue} ({title}){left}"
+        left = format_count(waiting or 0, "message waits", "messages wait")
+        taken = f"takes queue {queue} ({title})" + (
+            f", where {left}" if waiting else ""
+        )
         return _doubt(taken, queue, consumers) + workers.note
     if not workers.may_know(queue, task):
         return _describe_unknown(title, queue, [task]) + workers.note
