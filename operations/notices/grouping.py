@@ -321,7 +321,8 @@ def hide_webhook(details: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
     Whoever knows the rest can post there, too.
     """
-    facts = (details or {}).get(DETAILS_KEY)
-    if not facts or not facts.get("webhook"):
+    if not details or not (facts := details.get(DETAILS_KEY)):
         return details
-    return {DETAILS_KEY: {**facts, "webhook": name_monitor(facts["webhook"])}}
+    if not (webhook := facts.get("webhook")):
+        return details
+    return {**details, DETAILS_KEY: {**facts, "webhook": name_monitor(webhook)}}

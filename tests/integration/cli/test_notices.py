@@ -13,7 +13,7 @@ from actions.lease import Leader
 from dispatch.noticer import Noticer
 from models.operation_state import OperationState
 from tests.integration.cli.calling import Call, write_action
-from tests.scheduling import edit, get_now, make_operation, post, record_all
+from tests.scheduling import edit, fetch_all, get_now, make_operation, post, record_all
 
 UID = "minutehand-notices"
 
@@ -54,11 +54,14 @@ def test_notice_is_listed_and_shown(told: Call):
     assert "notify" in shown.out
 
 
-def test_address_of_a_webhook_is_not_shown(told: Call):
-    """Whoever may look at operations could post to it."""
+def test_address_of_a_webhook_is_not_shown(told: Call, engine: sa.Engine):
+    """Whoever may look at operations could post to it; all else there is shown."""
+    [row] = [each for each in fetch_all(engine) if each.action_uid == UID]
+    edit(engine, row.id, details={**row.details, "attempts": []})
     [listed] = told("operations", "list", "--app", "minutehand", "--json").data
 
     assert "hooks.example.com" == listed["details"]["notice"]["webhook"]
+    assert {"notice", "attempts"} == listed["details"].keys()
 
 
 def test_its_action_is_listed_and_explained(told: Call, engine: sa.Engine):
