@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,6 +19,7 @@ from celery_app.task_sender import CeleryTaskSender
 from models.errors import PlatformError, StepError
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 from settings import read_settings
+from tests.integration.celery_app.test_message_form import listening
 from tests.integration.celery_app.test_operations import deaf_broker
 from tests.project import run_project, wait_for_answers
 from tests.servers import find_free_port, run_redis, wait_until
@@ -288,17 +289,13 @@ def test_queue_that_is_full_takes_no_more(redis_url: str):
 @pytest.mark.parametrize("is_listened_to", [False, True])
 def test_key_that_is_no_queue_doubles_nothing(redis_url: str, *, is_listened_to: bool):
     """Such as one of the project's own: what is sent beside it arrives, once."""
-
-    def listen(**_told: object) -> None:
-        """Be there: then Celery makes each message, as it does with traces."""
-
-    if is_listened_to:
-        before_task_publish.connect(listen)
     sender = make_sender(redis_url)
     send(sender, "reports", None)
     queues = "reports", "figures", "mails", "figures"
     tasks = [make_task(connection=None, queue=queue) for queue in queues]
-    with redis.Redis.from_url(redis_url) as client:
+    # to one who listens, Celery makes each message, as it does with traces
+    heard = listening(before_task_publish) if is_listened_to else nullcontext()
+    with redis.Redis.from_url(redis_url) as client, heard:
         client.set("figures", "of the project")
 
         left = sender.send_all(None, tasks)
