@@ -173,20 +173,24 @@ def push_texts(
     Push messages, by the key of their queue, in one pipeline.
 
     Returns:
-        What Redis says of the keys that it refuses.
+        What Redis says of the messages that it refuses; it may take a part of a key's.
     """
-    keys: list[str] = []
+    pushed: list[Sequence[str]] = []
     with (
         channel.conn_or_acquire() as client,
         client.pipeline(transaction=False) as pipeline,
     ):
         for key, values in texts.items():
             for start in range(0, len(values), _AT_ONCE):
-                pipeline.lpush(key, *values[start : start + _AT_ONCE])
-                keys.append(key)
+                pushed.append(values[start : start + _AT_ONCE])
+                pipeline.lpush(key, *pushed[-1])
         # Raised by redis-py, it would begin with the command and a message.
-        answers = zip(keys, pipeline.execute(raise_on_error=False), strict=True)
-    return {key: answer for key, answer in answers if isinstance(answer, Exception)}
+        answers = zip(pushed, pipeline.execute(raise_on_error=False), strict=True)
+    refused: dict[str, Exception] = {}
+    for part, answer in answers:
+        if isinstance(answer, Exception):
+            refused |= dict.fromkeys(part, answer)
+    return refused
 
 
 def record(channel: Any, publish: Callable[[], object], tag: str) -> tuple[str, str]:
@@ -309,14 +313,14 @@ class TaskForms:
             answers: The queue for the answers. None: nobody waits for one.
 
         Returns:
-            What Redis says of the tasks whose keys it refuses, by their ids.
+            What Redis says of the tasks that it refuses, by their ids.
 
         Raises:
             Exception: Those of the transport; any of them may have arrived.
         """
         may_fill = isinstance(self.channel, RedisChannel) and not is_listened_to()
         texts: defaultdict[str, list[str]] = defaultdict(list)
-        ids: defaultdict[str, list[str]] = defaultdict(list)
+        ids: dict[str, str] = {}
         refused: dict[str, Exception] = {}
         # Different for each, and spelled as kombu's, which takes another UUID for each.
         tag = str(uuid4())[:-8]
@@ -328,11 +332,12 @@ class TaskForms:
                 except ResponseError as error:
                     refused[task.id] = error
             else:
-                texts[form.key].append(form.fill(task, f"{tag}{number:08x}"))
-                ids[form.key].append(task.id)
+                text = form.fill(task, f"{tag}{number:08x}")
+                texts[form.key].append(text)
+                ids[text] = task.id
         if texts:
-            for key, said in push_texts(self.channel, texts).items():
-                refused |= dict.fromkeys(ids[key], said)
+            said = push_texts(self.channel, texts)
+            refused |= {ids[text]: error for text, error in said.items()}
         return refused
 
     def _find(self, task: ForeignTask, answers: str | None) -> _TaskForm | None:
