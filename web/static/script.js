@@ -137,13 +137,13 @@
   }
 
   // ------------------------------------------------------------------ 3 live
-  let [stream, waiting, timer, isRenewing, heardAt, lostAt] = [null, new Set(), null, false, 0, null];
+  let [stream, waiting, timer, isRenewing, heardAt, lostAt] = [null, new Set(), null, false, Date.now(), null];
 
   const KINDS = ["operation.state", "operation.progress", "operations.changed", "tick", "leader", "reset"];
 
   /** An event came: read its parts anew soon, but not more often than every two seconds. */
   function note(kind) {
-    heardAt = performance.now();
+    heardAt = Date.now();
     waiting.add(kind);
     timer ??= setTimeout(follow, 1000);
   }
@@ -191,7 +191,7 @@
 
   function renewDistances() {
     if (document.hidden) return;
-    if (stream?.readyState === EventSource.OPEN && performance.now() - heardAt > 90_000) note("reset");  // no tick: is it there?
+    if (stream?.readyState === EventSource.OPEN && Date.now() - heardAt > 90_000) { lostAt ??= new Date(heardAt); note("reset"); }
     for (const each of findAll("time[data-distance]")) {
       const away = (Date.parse(each.dateTime) - Date.now() - ahead) / 1000;
       const text = away > 0 ? `in ${tellAge(away)}` : `${tellAge(-away)} ago`;
