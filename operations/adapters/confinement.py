@@ -45,18 +45,19 @@ _OWN = (
 _VERSION_FLAG, _BENEATH, _NO_NEW_PRIVILEGES, _SECCOMP, _FILTER = 1, 1, 38, 22, 2
 
 #: A machine as a filter sees it; its numbers of clone and prlimit64; and of calls that
-#: are refused: sockets, io_uring, modes, owners, times and attributes of files,
-#: priorities, processors, namespaces, new processes, memory and keys that stay.
+#: are refused: sockets (also a pair, one of which could be led elsewhere), io_uring,
+#: modes, owners, times and attributes of files, priorities, processors, namespaces, new
+#: processes, memory and keys that stay.
 _CALLS = {
     "x86_64": (
         *(0xC000003E, 56, 302),
-        *(41, 425, 90, 91, 268, 452, 92, 93, 94, 260, 132, 235, 261, 280),
+        *(41, 53, 425, 90, 91, 268, 452, 92, 93, 94, 260, 132, 235, 261, 280),
         *(141, 142, 144, 203, 251, 272, 314, 57, 58, 29, 64, 68, 248, 250),
         *(188, 189, 190, 197, 198, 199, 463, 466),
     ),
     "aarch64": (
         *(0xC00000B7, 220, 261),
-        *(198, 425, 52, 53, 452, 54, 55, 88, 140, 118, 119, 122, 274, 30, 97),
+        *(198, 199, 425, 52, 53, 452, 54, 55, 88, 140, 118, 119, 122, 274, 30, 97),
         *(186, 190, 194, 217, 219, 5, 6, 7, 14, 15, 16, 463, 466),
     ),
 }

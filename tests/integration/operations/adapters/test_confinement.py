@@ -45,6 +45,7 @@ tries = {
     "program": lambda: subprocess.run([sys.executable, "-c", "1"], check=True),
     "multipath": lambda: socket.socket(type=socket.SOCK_STREAM, proto=262),
     "unix": lambda: socket.socket(socket.AF_UNIX),
+    "pair": lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM),
     "fork": lambda: os.fork() or os._exit(0),
     "mode": lambda: os.chmod(secret, 0o644),
     "times": lambda: os.utime(secret, (1, 1)),
