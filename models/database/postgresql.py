@@ -121,6 +121,8 @@ def _make_connect(url: sa.URL, timeout: timedelta) -> Callable[[], _DeadlineConn
     settings = {
         "timezone": "UTC",
         "datestyle": "ISO",  # the driver reads no other
+        # the conditions of our statements are made for it, and a stricter one fails
+        "default_transaction_isolation": "read committed",
         # compiling the statement that looks for what waits takes seconds as soon as
         # much does, and executing it milliseconds
         "jit": "off",
@@ -128,9 +130,10 @@ def _make_connect(url: sa.URL, timeout: timedelta) -> Callable[[], _DeadlineConn
         "lock_timeout": milliseconds,
         "idle_in_transaction_session_timeout": milliseconds,
     }
-    options = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    given = ((name, f"{value}".replace(" ", r"\ ")) for name, value in settings.items())
+    options = " ".join(f"-c {name}={value}" for name, value in given)
     local = (f"SET LOCAL {name} = '{value}'" for name, value in settings.items())
-    begin = "; ".join(("BEGIN", *local))
+    begin = "; ".join(("BEGIN ISOLATION LEVEL READ COMMITTED", *local))
     dsn = _show(url)
 
     class Connection(_DeadlineConnection):

@@ -60,19 +60,27 @@ def test_parameter_of_another_driver_is_refused():
         make_engine("postgresql://ada:secret@db/minutehand?schema=public")
 
 
+ISOLATION = sa.text("show transaction_isolation")
+
+
 def test_role_decides_nothing_about_what_is_read(
     postgres_engine: sa.Engine, postgres_url: str
 ):
-    """Neither how dates are written, nor which letters there are."""
+    """Neither how dates are written, nor which letters there are, nor who waits."""
     name = f"tests_{uuid4().hex[:8]}"
     execute(postgres_engine, sa.text(f"create role {name} login"))
-    for setting in ("datestyle = 'German'", "client_encoding = 'SQL_ASCII'"):
+    for setting in (
+        "datestyle = 'German'",
+        "client_encoding = 'SQL_ASCII'",
+        "default_transaction_isolation = 'serializable'",
+    ):
         execute(postgres_engine, sa.text(f"alter role {name} set {setting}"))
     engine = make_engine(show_url(sa.make_url(postgres_url).set(username=name)))
 
     with reading(engine) as connection:
         assert compare_clocks(connection)[1] < MINUTE
         assert "→" == connection.execute(sa.text("select '→'")).scalar_one()
+        assert "read committed" == connection.execute(ISOLATION).scalar_one()
     engine.dispose()
     execute(postgres_engine, sa.text(f"drop role {name}"))
 

@@ -29,7 +29,7 @@ from overview.doctor.examine import find_trouble
 from overview.doctor.finding import Health
 from settings import Settings
 from tests.conftest import run_pooler
-from tests.database import read_by
+from tests.database import read_by, write_by
 from tests.scheduling import (
     add_app,
     add_revision,
@@ -54,6 +54,7 @@ SEVEN = at("07:00")
 #: What holds in a session, as far as we say it.
 SETTINGS = sa.text(
     "select current_setting('timezone') as zone,"
+    " current_setting('transaction_isolation') as isolation,"
     " current_setting('statement_timeout') as longest,"
     " current_setting('jit') as jit,"
     " current_setting('idle_in_transaction_session_timeout') as idle"
@@ -68,10 +69,18 @@ POOLERS = {
 
 
 @pytest.fixture(params=POOLERS)
-def pooled_url(request: pytest.FixtureRequest, postgres_url: str) -> Iterator[str]:
-    """Give a migrated, empty database behind a pooler."""
+def pooled_url(
+    request: pytest.FixtureRequest, postgres_url: str, postgres_engine: sa.Engine
+) -> Iterator[str]:
+    """Give a database behind a pooler, whose sessions would let nobody wait."""
+    database = sa.make_url(postgres_url).database
+    strict = f"alter database {database} set default_transaction_isolation"
+    write_by(
+        postgres_engine, sa.Connection.execute, sa.text(f"{strict} = 'serializable'")
+    )
     with run_pooler(postgres_url, POOLERS[request.param]) as url:
         yield url
+    write_by(postgres_engine, sa.Connection.execute, sa.text(f"{strict} to default"))
 
 
 @pytest.fixture
@@ -111,7 +120,7 @@ def test_deadlines_hold_behind_any_pooler(pooled_url: str):
     ours = make_engine(pooled_url, timeout=timedelta(seconds=7))
     stranger = sa.create_engine(pooled_url, poolclass=sa.NullPool)
 
-    said = ("UTC", "7s", "off", "7s")
+    said = ("UTC", "read committed", "7s", "off", "7s")
     with writing(ours) as connection:
         assert is_pooled(connection)
         assert said == tuple(connection.execute(SETTINGS).one())
@@ -124,7 +133,7 @@ def test_deadlines_hold_behind_any_pooler(pooled_url: str):
     assert [said] == [tuple(row) for row in answer.rows]
     ours.dispose()
     with stranger.connect() as connection:
-        assert "0" == connection.execute(SETTINGS).one()[1]
+        assert "0" == connection.execute(SETTINGS).one().longest
 
 
 def test_database_itself_is_no_pooler(
