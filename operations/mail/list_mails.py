@@ -204,25 +204,40 @@ _SHOWN = (
 
 
 def fetch_mails(
-    connection: sa.Connection, wanted: MailFilter, page: Page
+    connection: sa.Connection, wanted: MailFilter, page: Page, *, most: int = COUNTED
 ) -> Part[ListedMail]:
-    """Return a part of the mails, the latest change first."""
+    """
+    Return a part of the mails, the latest change first.
+
+    Args:
+        most: If those of an action are no more, all of them are read, and sorted.
+    """
     query = sa.select(*_SHOWN, _OPERATIONS.triggered_by)
     query = query.join_from(deliveries, operations).where(*wanted.match())
-    of_action = OperationFilter(action_uid=wanted.action_uid)
-    has_few = bool(find_base(connection, of_action, PATIENT))
+    has_few = _has_few(connection, wanted, most)
     found: list[sa.Row[Any]] = []
     for owned in own_mails(wanted.app):
         asked = query.where(*owned)
         key: Key = _ORDER
         if has_few:
-            # Or all mails would be walked, in the hope to meet some of its few runs.
+            # Or all mails would be walked, in the hope to meet some of its few.
             mails = asked.cte("mails").prefix_with("MATERIALIZED")
             asked, key = sa.select(mails), [mails.c[each.name] for each in _ORDER]
         found += connection.execute(select_latest(asked, page, key))
     found.sort(key=_position, reverse=True)
     part = cut_part(found, page, _ORDER)
     return Part([ListedMail(**_read_row(row)) for row in part.entries], part.following)
+
+
+def _has_few(connection: sa.Connection, wanted: MailFilter, most: int) -> bool:
+    """Tell whether mails of an action are meant, with few runs, and *most* mails."""
+    of_action = OperationFilter(action_uid=wanted.action_uid)
+    if not (runs := find_base(connection, of_action, PATIENT)):
+        return False
+    mails = sa.select(_MARKS.operation_id).join_from(deliveries, operations)
+    some = mails.where(*runs).limit(most + 1).subquery()
+    count = sa.select(sa.func.count()).select_from(some)
+    return connection.execute(count).scalar_one() <= most
 
 
 def own_mails(app: str | None) -> Iterator[tuple[sa.ColumnElement[bool], ...]]:

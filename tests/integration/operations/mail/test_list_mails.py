@@ -10,8 +10,9 @@ import sqlalchemy as sa
 
 from models.database.tables import deliveries
 from models.operation_state import DeliveryState
+from models.paging import Page
 from operations.mail.list_mails import MailFilter, count_lately, fetch_mails
-from tests.database import execute, read_by, turn_pages
+from tests.database import execute, note_statements, read_by, turn_pages
 from tests.scheduling import at, edit, make_operation, record_all
 
 NOON = at("12:00")
@@ -78,6 +79,21 @@ def test_filters_hold_in_every_part(engine: sa.Engine):
     assert {"app user03", "other user03"} == set(collect(engine, of_some, 1))
     assert {"04", "05", "06", "07"} == {each[-2:] for each in collect(engine, late, 3)}
     assert [] == collect(engine, unknown, 3)
+
+
+@pytest.mark.parametrize("most", [39, 40])
+def test_all_mails_of_an_action_are_sorted_only_if_they_are_few(
+    engine: sa.Engine, most: int
+):
+    """Its runs may be few, and each have mailed thousands; the list is the same."""
+    wanted, page = MailFilter(action_uid="daily", state=None), Page(7)
+    asked = note_statements(engine)
+
+    part = read_by(engine, fetch_mails, wanted, page, most=most)
+
+    assert (most == 40) == any("MATERIALIZED" in each for each in asked)
+    latest = {f"user{number}" for number in (16, 17, 18, 19)}
+    assert latest == {each.recipient for each in part.entries}
 
 
 def count(engine: sa.Engine, wanted: MailFilter, most: int = 100) -> dict[str, int]:
