@@ -13,6 +13,7 @@ import gc
 import logging
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -99,8 +100,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-    """Leave out what a record stands for."""
+    """Leave out what a record stands for, and begin with what takes long."""
     leave_out_recorded(config, items)
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "0"))
+    if workers:
+        items[:] = _begin_with_waiting(items, workers)
+
+
+#: Folders of tests that start programs, and wait for them; and what shares a broker or
+#: a browser, which starts once for each worker.
+_WAITING = ("acceptance", "browser", "chaos", "neighbours", "rabbit")
+_SHARING = {"browser": "browser", "neighbours": "rabbit", "rabbit": "rabbit"}
+
+
+def _begin_with_waiting(items: list[pytest.Item], workers: int) -> list[pytest.Item]:
+    """
+    Return *items* so that each worker begins with its share of the tests that wait.
+
+    Each is given an equal part of the list, and at the end takes what is left from the
+    end of another's: that should be short.
+    """
+    waiting: defaultdict[object, list[pytest.Item]] = defaultdict(list)
+    others: list[pytest.Item] = []
+    for each in items:
+        folder = each.path.relative_to(Path(__file__).parent).parts[0]
+        if folder in _WAITING:
+            waiting[_SHARING.get(folder, each.path)].append(each)
+        else:
+            others.append(each)
+    shares: list[list[pytest.Item]] = [[] for _ in range(workers)]
+    for group in sorted(waiting.values(), key=len, reverse=True):
+        min(shares, key=len).extend(group)
+    ordered: list[pytest.Item] = []
+    for number, share in enumerate(shares):
+        part = (len(items) - len(ordered)) // (workers - number)
+        short = max(0, part - len(share))
+        ordered += share + others[:short]
+        del others[:short]
+    return ordered
 
 
 @pytest.hookimpl(wrapper=True)
