@@ -171,7 +171,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         *("answer before its mark lost", "task"),
         _with(operations.task_ends, "_is_answered", mistakes.answered_when_marked),
-        first=7,
+        first=12,
         emphasis=Emphasis(clock_jumps=False, seconds=True),
     ),
     Mutant(
@@ -208,7 +208,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         *("lines left to senders", "start"),
         mistakes.leaving_lines_to_senders,
-        first=18,
+        first=125,
         # A worker that is asked to stop gives back what stands first in its line.
         emphasis=Emphasis(outages=("stop",) * 20),
     ),
