@@ -150,12 +150,18 @@ def list_declared(rabbit: Victim) -> tuple[set[str], set[str]]:
 
 
 def purge(rabbit: Victim) -> None:
-    """Delete all queues and exchanges that somebody declared."""
+    """
+    Delete all queues and exchanges that somebody declared.
+
+    But not what marks a reader of answers: it ends with the connection of that reader,
+    who may have been killed a moment ago, and nobody else may delete it.
+    """
     queues, exchanges = list_declared(rabbit)
     with connect(rabbit) as connection:
         channel = connection.channel()
         for queue in queues:
-            channel.queue_delete(queue)
+            if not queue.endswith(".reader"):
+                channel.queue_delete(queue)
         for exchange in exchanges:
             channel.exchange_delete(exchange)
 

@@ -103,9 +103,10 @@ def make_answer() -> amqp.Message:
 
 
 class Answering(NamedTuple):
-    """A sender whose queue of answers does not exist, and a channel of others."""
+    """Two senders whose queue of answers does not exist, and a channel of others."""
 
     sender: CeleryTaskSender
+    second: CeleryTaskSender
     channel: amqp.Channel
     installation: str
 
@@ -119,9 +120,14 @@ class Answering(NamedTuple):
 def answering(rabbit: Victim, channel: amqp.Channel) -> Iterator[Answering]:
     """Give an installation of its own: as long as one reads, nobody else may."""
     installation = str(uuid4())
-    sender = CeleryTaskSender(make_settings(rabbit.url), lambda: installation)
-    made = Answering(sender, channel, installation)
+    first, second = (
+        CeleryTaskSender(make_settings(rabbit.url), lambda: installation)
+        for _ in range(2)
+    )
+    made = Answering(first, second, channel, installation)
     yield made
+    for link in (*first._links.values(), *second._links.values()):
+        link._close()  # now: what a reader holds nobody else may delete
     channel.queue_delete(made.queue)
 
 
@@ -131,7 +137,7 @@ def test_reader_makes_its_queue(answering: Answering):
 
     It ends some time after the last of its readers.
     """
-    sender, channel, _ = answering
+    sender, _, channel, _ = answering
     kept: list[TaskAnswer] = []
 
     def has(count: int) -> bool:
@@ -154,7 +160,7 @@ def test_reader_makes_its_queue(answering: Answering):
 
 def test_queue_of_answers_that_exists_is_read_as_it_is(answering: Answering):
     """Whoever made it, and however; and a message that is not kept comes again."""
-    sender, channel, _ = answering
+    sender, _, channel, _ = answering
     channel.queue_declare(
         *(answering.queue, False, True, False, False),
         arguments={"x-queue-type": "quorum"},
@@ -183,12 +189,9 @@ def test_queue_of_answers_that_exists_is_read_as_it_is(answering: Answering):
     assert 3 == len(kept)
 
 
-def test_what_another_reader_holds_is_not_taken_for_nothing(
-    rabbit: Victim, answering: Answering
-):
+def test_what_another_reader_holds_is_not_taken_for_nothing(answering: Answering):
     """Who reads it later has what the first did not keep, once that is gone."""
-    first, channel, installation = answering
-    second = CeleryTaskSender(make_settings(rabbit.url), lambda: installation)
+    first, second, channel, _ = answering
     channel.queue_declare(answering.queue, durable=True, auto_delete=False)
     channel.basic_publish(make_answer(), routing_key=answering.queue)
     seen: list[int | None] = []
