@@ -29,6 +29,7 @@ from pathlib import Path
 from socketserver import BaseServer
 from typing import IO, Any, TextIO, TypeVar
 
+import psutil
 import psycopg
 
 from tests.programs import find_program
@@ -527,3 +528,15 @@ def find_redis() -> Path:
             " apt-get install redis-server; macOS: brew install redis)."
         )
     return Path(spec.origin).parent / "bin" / "redis-server"
+
+
+def find_children(word: str) -> list[psutil.Process]:
+    """Return the children of this process that live, and have *word* in a command."""
+    found = []
+    for child in psutil.Process().children():
+        with contextlib.suppress(
+            psutil.NoSuchProcess
+        ):  # of another test, it may end just now
+            if word in " ".join(child.cmdline()):
+                found.append(child)
+    return found

@@ -7,7 +7,6 @@ import os
 import platform
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from contextvars import copy_context
 from http import HTTPStatus
 from pathlib import Path
@@ -31,6 +30,7 @@ from settings import find_collector
 from tests.database import write_by
 from tests.integration.api.conftest import make_settings
 from tests.scheduling import add_app
+from tests.servers import find_children
 
 Answering = Callable[[str, bytes], Response]
 
@@ -160,11 +160,7 @@ def put(engine: sa.Engine, tmp_path: Path) -> Iterator[Callable[..., httpx2.Resp
 
 def count_forking() -> int:
     """Return how many processes there are that fork for the server."""
-    found = 0
-    for each in psutil.Process().children():
-        with suppress(psutil.NoSuchProcess):  # it may end, of another test, just now
-            found += "serving.apart" in " ".join(each.cmdline())
-    return found
+    return len(find_children("serving.apart"))
 
 
 def test_large_bodies_are_answered_as_small_ones(put: Callable[..., httpx2.Response]):

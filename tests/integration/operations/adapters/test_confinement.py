@@ -8,12 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
 import pytest
 
 from operations.adapters.renderer import ChildRenderer
 from operations.mail.message import Template
-from tests.servers import ROOT
+from tests.servers import ROOT, find_children
 
 #: Tells what it may do, once it is confined.
 _PROGRAM = """
@@ -139,11 +138,7 @@ def test_templates_are_rendered_by_a_confined_process():
     """Its status says that it gave up its rights."""
     renderer = ChildRenderer()
     renderer.render(Template("hello", "Hi", "Hi", None), [{}])
-    (child,) = (
-        each
-        for each in psutil.Process().children()
-        if "operations.adapters.render_child" in each.cmdline()
-    )
+    (child,) = find_children("operations.adapters.render_child")
     status = Path(f"/proc/{child.pid}/status").read_text()
     renderer.close()
 

@@ -16,6 +16,7 @@ import pytest
 from models.errors import StepError
 from operations.adapters.renderer import ChildRenderer
 from operations.mail.message import Template
+from tests.servers import find_children
 
 VALUES = {"user": {"name": "Ann"}, "now": datetime(2026, 11, 23, tzinfo=UTC)}
 
@@ -27,12 +28,8 @@ def renderer() -> Iterator[ChildRenderer]:
     renderer.close()
 
 
-def find_children() -> list[psutil.Process]:
-    return [
-        child
-        for child in psutil.Process().children()
-        if child.is_running() and "operations.adapters.render_child" in child.cmdline()
-    ]
+def find_renderers() -> list[psutil.Process]:
+    return find_children("operations.adapters.render_child")
 
 
 def test_mails_are_rendered_by_one_process(renderer: ChildRenderer):
@@ -41,13 +38,13 @@ def test_mails_are_rendered_by_one_process(renderer: ChildRenderer):
     recipients = [{**VALUES, "user": {"name": name}} for name in ("Ann", "\ud800<b>")]
 
     first = renderer.render(template, recipients)
-    pids = [child.pid for child in find_children()]
+    pids = [child.pid for child in find_renderers()]
     again = renderer.render(template, recipients)
 
     assert ["Hi Ann", "Hi \ud800<b>"] == [mail.subject for mail in first]
     assert [("2026", "<i>é</i>")] * 2 == [(mail.text, mail.html) for mail in first]
     assert first == again
-    assert pids == [child.pid for child in find_children()]
+    assert pids == [child.pid for child in find_renderers()]
     assert 1 == len(pids)
 
 
@@ -89,7 +86,7 @@ def test_mistakes_are_told(renderer: ChildRenderer):
         renderer.render(bad, [VALUES])
 
     assert e.value.permanent
-    assert 1 >= len(find_children())
+    assert 1 >= len(find_renderers())
 
 
 def test_mails_of_a_step_are_bounded_together(renderer: ChildRenderer):
@@ -104,7 +101,7 @@ def test_process_that_was_killed_is_replaced(renderer: ChildRenderer):
     """Whoever kills one that waits costs nothing."""
     template = Template("hello", "s", "Hi", None)
     renderer.render(template, [VALUES])
-    (child,) = find_children()
+    (child,) = find_renderers()
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
 
@@ -119,7 +116,7 @@ def test_process_is_killed_at_the_deadline_and_that_may_pass():
         renderer.render(Template("hello", "s", "Hi", None), [VALUES])
 
     assert not e.value.permanent
-    assert [] == find_children()
+    assert [] == find_renderers()
 
 
 def test_threads_do_not_wait_for_each_other(renderer: ChildRenderer):
@@ -135,7 +132,7 @@ def test_threads_do_not_wait_for_each_other(renderer: ChildRenderer):
         texts = list(pool.map(render, ("a", "b")))
 
     assert ["Ann", "Ann"] == texts
-    assert 2 >= len(find_children())
+    assert 2 >= len(find_renderers())
 
 
 def test_process_knows_none_of_our_secrets(
@@ -144,6 +141,6 @@ def test_process_knows_none_of_our_secrets(
     """It is where a template would be that left the sandbox."""
     monkeypatch.setenv("MINUTEHAND_WEBHOOK_SECRET", "hush")
     renderer.render(Template("hello", "s", "Hi", None), [VALUES])
-    (child,) = find_children()
+    (child,) = find_renderers()
 
     assert b"hush" not in Path(f"/proc/{child.pid}/environ").read_bytes()
