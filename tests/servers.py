@@ -534,9 +534,8 @@ def find_children(word: str) -> list[psutil.Process]:
     """Return the children of this process that live, and have *word* in a command."""
     found = []
     for child in psutil.Process().children():
-        with contextlib.suppress(
-            psutil.NoSuchProcess
-        ):  # of another test, it may end just now
+        # one of another test may end just now
+        with contextlib.suppress(psutil.NoSuchProcess):
             if word in " ".join(child.cmdline()):
                 found.append(child)
     return found
