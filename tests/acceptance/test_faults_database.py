@@ -52,7 +52,9 @@ def test_database_that_crashes_loses_nothing(
 ) -> None:
     """Scheduler and worker go on when it is back; each run happens once."""
     first = installation.run("sleep", 0)
-    with installation.scheduler() as scheduler, installation.worker() as worker:
+    # One at a time: a claim whose answer is cut off waits for its lease, here an hour.
+    one = installation.worker(concurrency=1)
+    with installation.scheduler() as scheduler, one as worker:
         installation.wait_until_final(first)
         gate = installation.folder / "gate"
         during = installation.run("wait_deaf", str(gate))
