@@ -127,6 +127,22 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def answers_ping(port: int) -> bool:
+    """
+    Tell whether a Redis on *port* of 127.0.0.1 answers, with or without a password.
+
+    A node of a cluster listens before it looks whether its second port is free, and
+    ends if it is not.
+    """
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection(("127.0.0.1", port), timeout=0.5) as probe,
+    ):
+        probe.sendall(b"PING\r\n")
+        return probe.recv(5) in {b"+PONG", b"-NOAU"}
+    return False
+
+
 @contextlib.contextmanager
 def run_process(
     command: Sequence[str | Path],
@@ -221,10 +237,10 @@ def wait_for_port(
     process: subprocess.Popen[bytes],
     *,
     log: Path,
-    timeout_s: float = PATIENCE_S,
+    is_ready: Callable[[int], bool] = is_listening,
 ) -> None:
     """
-    Wait until *process* listens on *port*.
+    Wait until *process* listens on *port*, or is ready in another sense.
 
     Raises:
         ServerError: If it ended instead; the message has the end of its log.
@@ -235,9 +251,9 @@ def wait_for_port(
             tail = log.read_text(errors="replace")[-2000:]
             msg = f"{process.args!r} ended with {process.returncode}:\n{tail}"
             raise ServerError(msg)
-        return is_listening(port)
+        return is_ready(port)
 
-    wait_until(is_up, timeout_s=timeout_s, what=f"a server on port {port}")
+    wait_until(is_up, what=f"a server on port {port}")
 
 
 @contextlib.contextmanager
@@ -262,7 +278,11 @@ def run_in_thread(server: BaseServer) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _run_server(
-    make_command: Callable[[int], Sequence[str | Path]], *, log: Path, **how: Any
+    make_command: Callable[[int], Sequence[str | Path]],
+    *,
+    log: Path,
+    is_ready: Callable[[int], bool] = is_listening,
+    **how: Any,
 ) -> Iterator[int]:
     """Run what listens on a free port, and give that."""
     with contextlib.ExitStack() as stack:
@@ -271,7 +291,7 @@ def _run_server(
             command = make_command(port)
             process = stack.enter_context(run_process(command, log=log, **how))
             try:
-                wait_for_port(port, process, log=log)
+                wait_for_port(port, process, log=log, is_ready=is_ready)
             except ServerError:
                 if attempt == _PORT_ATTEMPTS:
                     raise
@@ -342,13 +362,13 @@ def run_postgres(
         with _run_server(
             lambda port: [*server, "-h", "127.0.0.1", "-p", str(port), *options],
             log=folder / "log",
+            # It listens before it is ready, and refuses whoever comes too early.
+            is_ready=lambda port: accepts_sql(port, superuser),
             user=user,
             cwd=folder,
             # "Fast" shutdown: does not wait for clients to leave.
             stop_signal=signal.SIGINT,
         ) as port:
-            # It listens before it is ready, and refuses whoever comes too early.
-            wait_until(lambda: accepts_sql(port, superuser), what="PostgreSQL")
             yield f"postgresql+psycopg://{superuser}@127.0.0.1:{port}/postgres"
 
 
@@ -511,6 +531,7 @@ def run_redis(*options: str | Path, config: Path | None = None) -> Iterator[str]
                 *(*server, "--port", str(port), "--bind", "127.0.0.1", *kept, *options)
             ],
             log=folder / "log",
+            is_ready=answers_ping,
             cwd=folder,
         ) as port:
             yield f"redis://127.0.0.1:{port}/0"

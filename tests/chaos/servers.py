@@ -18,11 +18,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-import redis
-
 from tests.servers import (
     PATIENCE_S,
     accepts_sql,
+    answers_ping,
     configure_pgbouncer,
     find_free_port,
     find_redis,
@@ -279,19 +278,11 @@ def run_faulty_redis(*, persistent: bool = False) -> Iterator[Victim]:
                 *("--dir", folder, "--save", "", "--appendonly", keep),
             ],
             folder / "log",
-            lambda: _answers_ping(url),
+            lambda: answers_ping(port),
             url,
         )
         with server.running():
             yield server
-
-
-def _answers_ping(url: str) -> bool:
-    try:
-        with redis.Redis.from_url(url, socket_timeout=2) as client:
-            return bool(client.ping())
-    except redis.RedisError:
-        return False
 
 
 @contextmanager
