@@ -94,8 +94,8 @@ def test_site_is_built_strictly(tmp_path: Path) -> None:
     assert (tmp_path / "search/search_index.json").is_file()
 
 
-def test_every_page_can_be_found() -> None:
-    """Some page links to it."""
+def test_every_page_and_picture_can_be_found() -> None:
+    """Some page links to it, or shows it."""
     linked = {
         (page.parent / link.partition("#")[0]).resolve()
         for page in PAGES
@@ -103,7 +103,10 @@ def test_every_page_can_be_found() -> None:
         if "://" not in link
     }
 
-    assert {*ROOT.glob("docs/*.md"), *ROOT.glob("docs/adr/*.md")} - linked == set()
+    found = ROOT.glob("docs/**/*.*")
+    kept = {each for each in found if each.suffix in {".md", ".png", ".svg"}}
+
+    assert kept - linked == set()
 
 
 def test_files_and_functions_that_a_page_names_are_there() -> None:
