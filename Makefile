@@ -79,7 +79,7 @@ fast: $(STAMP) ## Run the unit tests with few examples, in seconds (ARGS=...)
 	$(PYTEST) tests/unit -m "not slow" --hypothesis-profile fast $(ARGS)
 
 .PHONY: test
-test: $(STAMP) ## Run the tests, each whose programs are here, but for those of hours (ARGS=...)
+test: $(STAMP) ## Run the tests, each whose programs are here, but for test-time (ARGS=...)
 	$(PYTEST) $(MAIN_TESTS) $(ARGS)
 
 .PHONY: test-all
@@ -88,7 +88,7 @@ test-all: $(STAMP) ## Run what `make test` runs, with more seeds and examples (A
 	$(PYTEST) $(MAIN_TESTS) $(ARGS)
 
 .PHONY: coverage
-coverage: $(STAMP) ## The same, and fail below the branch coverage gate
+coverage: $(STAMP) ## Run what `make test` runs, and fail below the branch coverage gate (ARGS=...)
 	$(PYTEST) $(MAIN_TESTS) --cov --cov-report term $(ARGS)
 
 .PHONY: test-api
@@ -138,8 +138,7 @@ bench: $(STAMP) ## Measure, also against other schedulers (ARGS=...)
 
 .PHONY: soak
 soak: $(STAMP) ## Watch memory, connections, tables and lag for hours (HOURS=2 ARGS="--due 300")
-	@mkdir -p build
-	$(BIN)/python -m benchmarks.soak --hours $(or $(HOURS),2) $(ARGS)
+	$(BIN)/python -m benchmarks.soak $(if $(HOURS),--hours $(HOURS)) $(ARGS)
 
 .PHONY: docs
 docs: $(STAMP) ## Build the documentation's site into build/site, strictly (DOCS_URL=https://docs.example.org/)
