@@ -155,7 +155,6 @@ def deploy(world: World, case: Case) -> Iterator[None]:
     minute may be late because of that.
     """
     leader, _fence = world.wait_for_leader()
-    world.wait_for_workers()
     processes = sorted(world.processes, key=lambda each: each is leader)
     case.start()
     begun_at = datetime.now(UTC)
@@ -166,7 +165,6 @@ def deploy(world: World, case: Case) -> Iterator[None]:
         world.replace(process, signal.SIGTERM)
         world.pause(number * _DEPLOY_S / len(processes) - case.age_s)
     world.wait_for_leader()
-    world.wait_for_workers()
     yield
     _judge_minutes(world, case, begun_at)
 
