@@ -215,7 +215,6 @@ class Column:
 
     Args:
         kind: The type of its values, as Polars names it.
-        count: How many values there are, without those that are missing.
     """
 
     name: str
@@ -223,7 +222,6 @@ class Column:
     minimum: float | int | None = None
     maximum: float | int | None = None
     total: float | int | None = None
-    count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

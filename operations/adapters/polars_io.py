@@ -367,7 +367,6 @@ def read_figures(
                 pl.col(name).min().cast(pl.Float64).alias(f"{index} min"),
                 pl.col(name).max().cast(pl.Float64).alias(f"{index} max"),
                 pl.col(name).cast(pl.Float64).sum().alias(f"{index} sum"),
-                pl.col(name).count().alias(f"{index} count"),
             )
         ).collect(engine="streaming")
         values = figures.row(0, named=True) if numbers else {}
@@ -387,8 +386,7 @@ def _make_column(
     if kind.is_integer():
         figures = [None if figure is None else int(figure) for figure in figures]
     minimum, maximum, total = figures
-    count = int(values[f"{index} count"] or 0)
-    return Column(name, str(kind), minimum, maximum, total, count)
+    return Column(name, str(kind), minimum, maximum, total)
 
 
 @contextmanager

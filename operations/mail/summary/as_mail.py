@@ -53,9 +53,5 @@ def _write_part(part: PartText) -> Iterator[str]:
 
 
 def _write_figure(figure: FigureText) -> str:
-    told = [figure.total] if figure.total else []
-    if figure.change is not None:
-        told.append(figure.change.text)
-    if figure.span:
-        told.append(figure.span)
+    told = filter(None, (figure.total, figure.change, figure.span))
     return f"  {figure.title} \N{EM DASH} {'; '.join(told)}"

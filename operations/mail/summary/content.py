@@ -25,7 +25,7 @@ class ColumnRole(StrEnum):
     RATE = "rate"
     #: Years, months, weeks: they have a range, and are written without separators.
     CALENDAR = "calendar"
-    #: Ids, codes, running numbers: no figure says anything.
+    #: Ids and codes: no figure says anything.
     NAME = "name"
 
 
@@ -38,29 +38,13 @@ _ENDS = {
     " zipcode postcode phone telephone identifiant matricule",
     ColumnRole.RATE: "rate ratio percent percentage pct share average avg mean median"
     " latitude lat longitude lon lng temperature taux pourcentage moyenne mediane",
+    ColumnRole.CALENDAR: "year yr annee jahr quarter trimestre month mois week semaine"
+    " day jour hour heure",
 }
 
 #: The same for ids, but only as the last word: "key figures" and "number of sales" are
 #: none.
 _LAST_OF_IDS = "key no nr num number numero pk fk ref"
-
-#: Parts of a date by the first or last word, with the values they may have.
-_CALENDAR = {
-    "year yr annee jahr": (1000, 3000),
-    "quarter trimestre": (1, 4),
-    "month mois": (1, 12),
-    "week semaine": (1, 53),
-    "day jour": (1, 366),
-    "hour heure": (0, 24),
-}
-
-#: Whole numbers that all lie between these are taken for years whatever their name, if
-#: there are at least so many of them.
-_YEARS = (1900, 2100)
-_FEWEST_YEARS = 3
-
-#: The fewest values of a running number: 1, 2, 3 may be three amounts.
-_FEWEST_RUNNING = 10
 
 _PLAIN = str.maketrans("àâäçéèêëîïôöùûü", "aaaceeeeiioouuu")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
@@ -68,15 +52,15 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 def find_role(column: Column, *, unit: str | None = None) -> ColumnRole:
     """
-    Return what the numbers of *column* are, by its name, type, unit and values.
+    Return what the numbers of *column* are, by its name and unit.
 
     Args:
         column: Has figures.
         unit: As app.json gives it. None: it gives none.
 
-    >>> find_role(Column("orderId", "Int64", 17, 4711, 99999, 30))
+    >>> find_role(Column("orderId", "Int64", 17, 4711, 99999))
     <ColumnRole.NAME: 'name'>
-    >>> find_role(Column("sales_this_year", "Int64", 17, 4711, 99999, 30))
+    >>> find_role(Column("sales_this_year", "Int64", 17, 4711, 99999))
     <ColumnRole.QUANTITY: 'quantity'>
     """
     words = split_words(column.name)
@@ -84,9 +68,8 @@ def find_role(column: Column, *, unit: str | None = None) -> ColumnRole:
     by_name = _find_by_name(words, ends)
     if by_name is not None:
         return by_name
-    if unit is not None:
-        return ColumnRole.RATE if unit.startswith(("%", "°")) else ColumnRole.QUANTITY
-    return _find_by_values(column, ends)
+    is_rate = unit is not None and unit.startswith(("%", "°"))
+    return ColumnRole.RATE if is_rate else ColumnRole.QUANTITY
 
 
 def _find_by_name(words: list[str], ends: set[str]) -> ColumnRole | None:
@@ -94,21 +77,6 @@ def _find_by_name(words: list[str], ends: set[str]) -> ColumnRole | None:
         if not ends.isdisjoint(listed.split()):
             return role
     return ColumnRole.NAME if words and words[-1] in _LAST_OF_IDS.split() else None
-
-
-def _find_by_values(column: Column, ends: set[str]) -> ColumnRole:
-    low, high = column.minimum, column.maximum
-    if low is None or high is None or low != low // 1 or high != high // 1:
-        return ColumnRole.QUANTITY
-    is_year = column.count >= _FEWEST_YEARS and _YEARS[0] <= low <= high <= _YEARS[1]
-    is_part = any(
-        first <= low <= high <= last
-        for listed, (first, last) in _CALENDAR.items()
-        if not ends.isdisjoint(listed.split())
-    )
-    if is_year or is_part:
-        return ColumnRole.CALENDAR
-    return ColumnRole.NAME if _is_running(column, low, high) else ColumnRole.QUANTITY
 
 
 def split_words(name: str) -> list[str]:
@@ -120,17 +88,6 @@ def split_words(name: str) -> list[str]:
     """
     plain = name.translate(_PLAIN).translate(str.maketrans("ÀÂÇÉÈÊÎÔÙ", "AACEEEIOU"))
     return [word.lower() for word in _WORD.findall(plain)]
-
-
-def _is_running(column: Column, low: float, high: float) -> bool:
-    """Whether each number from the smallest to the largest is there, once."""
-    if column.count < _FEWEST_RUNNING:
-        return False
-    # Without looking at each value: as many as there is room for, and their sum is that
-    # of a series. Others of which both is true are not worth a second look.
-    return high - low + 1 == column.count and (
-        column.total == (low + high) * column.count / 2
-    )
 
 
 #: What a summary said, by domain: ``Former`` as it is stored.
@@ -170,12 +127,7 @@ def read_former(stored: Any) -> Former | None:
 
 @dataclass(frozen=True, slots=True)
 class FigureChange:
-    """
-    A number now, and in the last summary.
-
-    >>> FigureChange(now=90, before=120).shares
-    (1.0, 0.75)
-    """
+    """A number now, and in the last summary."""
 
     now: float
     before: float
@@ -195,18 +147,6 @@ class FigureChange:
         ratio = self.difference / abs(self.before)
         # A sum that was next to nothing makes a percentage that says nothing.
         return ratio if abs(ratio) < 10 else None
-
-    @property
-    def shares(self) -> tuple[float, float] | None:
-        """
-        The lengths of two bars, before and now; the longer one is 1.
-
-        None: one of both is below zero, or both are zero, so no bar tells the truth.
-        """
-        longer = max(self.now, self.before)
-        if min(self.now, self.before) < 0 or longer == 0:
-            return None
-        return self.before / longer, self.now / longer
 
 
 #: Columns of a domain with figures; the others are named.

@@ -34,20 +34,6 @@ MOST_NAMED = 12
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeText:
-    """
-    What changed of a figure.
-
-    Args:
-        text: The difference, such as ``+24 (+2.0%)``.
-        shares: The lengths of two bars, before and now, of at most 1. None: no bars.
-    """
-
-    text: str
-    shares: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class FigureText:
     """
     A line in the table of figures.
@@ -56,13 +42,13 @@ class FigureText:
         title: Of the column.
         span: From the smallest to the largest value; empty for the number of rows.
         total: The sum; empty if there is none.
-        change: None: there is nothing to compare it with.
+        change: The difference, such as ``+24 (+2.0%)``; empty if it is not compared.
     """
 
     title: str
     span: str
     total: str
-    change: ChangeText | None
+    change: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +74,6 @@ class PartText:
 
     Args:
         since: Head of the column with changes. None: nothing is compared.
-        bars: Explains the bars. None: there are none.
         more_figures: Names the columns whose figures are not shown; may be empty.
     """
 
@@ -97,7 +82,6 @@ class PartText:
     details: str
     figures: tuple[FigureText, ...]
     since: str | None
-    bars: str | None
     more_figures: str
     narrow: TableText
     wide: TableText
@@ -160,7 +144,6 @@ def _write_overview(summary: Summary, words: Words) -> str:
 def _write_part(part: SummaryPart, now: datetime, words: Words) -> PartText:
     version = part.data.version
     figures = (*_write_rows(part, words), *_write_figures(part, words))
-    has_bars = any(each.change and each.change.shares for each in figures)
     day = part.former and _write_day(part.former.at, now, words)
     left = [figure.title for figure in part.figures[MOST_FIGURES:]]
     return PartText(
@@ -176,7 +159,6 @@ def _write_part(part: SummaryPart, now: datetime, words: Words) -> PartText:
         ),
         figures=figures,
         since=words.say("summary.since", day=day) if day else None,
-        bars=words.say("summary.bars", day=day) if has_bars else None,
         more_figures=_name(left, "summary.more_figures", words),
         narrow=_write_table(part, NARROW, words),
         wide=_write_table(part, WIDE, words),
@@ -228,24 +210,23 @@ def _add_unit(number: str, unit: str | None) -> str:
     return f"{number}\N{NO-BREAK SPACE}{unit}" if unit else number
 
 
-def _compare(part: SummaryPart, figure: Figure, words: Words) -> ChangeText | None:
+def _compare(part: SummaryPart, figure: Figure, words: Words) -> str:
     total = figure.column.total
     if part.former is None or figure.role is not ColumnRole.QUANTITY or total is None:
-        return None
+        return ""
     before = part.former.sums.get(figure.column.name)
     if before is None or not math.isfinite(total):
-        return ChangeText(words.say("summary.new"))
+        return words.say("summary.new")
     return _write_change(FigureChange(total, before), words)
 
 
-def _write_change(change: FigureChange, words: Words) -> ChangeText:
+def _write_change(change: FigureChange, words: Words) -> str:
     difference = change.difference
     if difference == 0:
-        return ChangeText(words.say("summary.unchanged"))
-    text = words.signed(difference)
-    if change.ratio is not None:
-        text = f"{text} ({words.signed_percent(change.ratio)})"
-    return ChangeText(text, change.shares)
+        return words.say("summary.unchanged")
+    if change.ratio is None:
+        return words.signed(difference)
+    return f"{words.signed(difference)} ({words.signed_percent(change.ratio)})"
 
 
 def _write_table(part: SummaryPart, width: int, words: Words) -> TableText:

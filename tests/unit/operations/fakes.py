@@ -197,7 +197,7 @@ class FakeWorkspace:
         if domain.live is None:
             msg = f"domain {domain.name!r} was never published."
             raise StepError(msg, permanent=True)
-        columns = (Column("amount", "Int64", 1, 9, 45, 9),)
+        columns = (Column("amount", "Int64", 1, 9, 45),)
         rows = ((1,), (9,))[:head]
         return DomainSummary(domain.name, domain.live, columns, rows)
 

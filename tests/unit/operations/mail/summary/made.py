@@ -25,9 +25,9 @@ SALES = DomainSummary(
     VERSION,
     (
         Column("city", "String"),
-        Column("amount", "Int64", -5, 1000, 1234567, 3),
-        Column("year", "Int64", 2019, 2026, 6066, 3),
-        Column("id", "Int64", 1, 4711, 4720, 3),
+        Column("amount", "Int64", -5, 1000, 1234567),
+        Column("year", "Int64", 2019, 2026, 6066),
+        Column("id", "Int64", 1, 4711, 4720),
         Column("empty", "Float64"),
     ),
     (("Zürich 東京", 7, 2026, 4711, None), ("<script>", 8, 2025, 8, None)),

@@ -69,7 +69,7 @@ def test_pages_are_numbered():
 def make_tall(number: int, figures: int, rows: int, *, described: bool) -> SummaryPart:
     """Return a part of some height."""
     columns = tuple(
-        Column(f"col{n}", "Float64", 0.5, 1.5, 9.5, 9) for n in range(figures)
+        Column(f"col{n}", "Float64", 0.5, 1.5, 9.5) for n in range(figures)
     ) or (Column("text", "String"),)
     head = ((f"cell{number}",) * len(columns),) * rows
     data = replace(SALES, columns=columns, head=head)
