@@ -82,7 +82,6 @@ class Event(StrEnum):
     CHILD_LOST = "child_lost"
     STEP_FAILED = "step_failed"
     OPERATION_WAITS = "operation_waits"
-    ANSWERS_UNBOUNDED = "answers_unbounded"
     ANSWERS_UNREAD = "answers_unread"
     OPERATION_POSTPONED = "operation_postponed"
     BREAKER_OPENED = "breaker_opened"

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import structlog
-from redis.exceptions import ResponseError
 
 from celery_app.broker_link import declare_absent
 from celery_app.task_answers import LARGEST_BODY, AnswerMessage, read_answer
@@ -183,27 +182,12 @@ class _RabbitQueue(AnswerQueue):
 class _RedisQueue(AnswerQueue):
     """Redis itself has no acknowledgements: it is looked at before it is cut."""
 
-    _may_run_scripts = True
-
     @property
     def _key(self) -> str:
         # kombu writes the prefix before the keys of the commands that it uses itself
         return f"{self._channel.global_keyprefix}{self._name}"
 
     def _look(self, limit: int) -> tuple[list[AnswerMessage], Callable[[], object]]:
-        if self._may_run_scripts:
-            try:
-                return self._look_by_script(limit)
-            except ResponseError as error:
-                if not _is_refused(error):
-                    raise
-                log.warning(Event.ANSWERS_UNBOUNDED, queue=self._name, error=str(error))
-                self._may_run_scripts = False
-        return self._look_at_whole()
-
-    def _look_by_script(
-        self, limit: int
-    ) -> tuple[list[AnswerMessage], Callable[[], object]]:
         client = self._channel.client
         bounds = (limit, _MOST_BYTES, _LARGEST_MESSAGE, _END)
         found = client.eval(_LOOK, 1, self._key, *bounds)
@@ -213,20 +197,6 @@ class _RedisQueue(AnswerQueue):
             client.eval(_DROP, 1, self._key, _MARK, *marks)
 
         return [_read_text(size, text) for size, text in found], take_off
-
-    def _look_at_whole(self) -> tuple[list[AnswerMessage], Callable[[], object]]:
-        client = self._channel.client
-        text = client.lindex(self._key, -1)
-        if text is None:
-            return [], lambda: None
-        message = _read_text(len(text), text)
-        return [message], lambda: client.lrem(self._key, -1, text)
-
-
-def _is_refused(error: ResponseError) -> bool:
-    """Tell whether Redis does not let us run a script, by its rules or at all."""
-    said = str(error).lower()
-    return "no permissions" in said or "noperm" in said or "unknown command" in said
 
 
 def _read_text(size: int, text: bytes) -> AnswerMessage:

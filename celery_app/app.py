@@ -22,7 +22,7 @@ from celery_app.routing import (
     metatask_schedule,
 )
 from celery_app.signs_of_life import PresenceStep
-from celery_app.worker_start import make_worker_options
+from celery_app.worker_start import make_worker_option
 from settings import Settings, read_settings
 
 #: Only our own queues are consumed (routing.py).
@@ -137,7 +137,7 @@ def _make_transport_options(settings: Settings, timeout_s: float) -> dict[str, A
 
 
 app.add_defaults(lambda: make_config(read_settings()))
-app.user_options["worker"].update(make_worker_options())
+app.user_options["worker"].add(make_worker_option())
 app.steps["worker"].add(PresenceStep)
 
 

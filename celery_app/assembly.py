@@ -25,7 +25,6 @@ from celery_app.app import make_app
 from celery_app.couriers import TaskCouriers
 from celery_app.logs import configure_scheduler_logs
 from celery_app.operation_sender import CelerySender
-from celery_app.redis_cluster import refuse_cluster
 from celery_app.task_sender import CeleryTaskSender
 from celery_app.worker_start import spare_what_stays
 from dispatch.clocks import ZoneAdopter, read_compared_clock
@@ -57,13 +56,7 @@ from telemetry import serve_metrics
 
 
 def prepare_scheduler(settings: Settings) -> None:
-    """
-    Begin to log and to serve metrics, as *settings* say.
-
-    Raises:
-        UsageError: The broker is part of a cluster.
-    """
-    refuse_cluster(settings)
+    """Begin to log and to serve metrics, as *settings* say."""
     configure_scheduler_logs(settings)
     if settings.metrics_port is not None:
         serve_metrics(settings.metrics_address, settings.metrics_port)

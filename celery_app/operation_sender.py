@@ -18,7 +18,6 @@ from celery.utils.nodenames import anon_nodename
 import tracing
 from celery_app.broker_link import BrokerLink, describe
 from celery_app.message_form import MessageForms
-from celery_app.redis_cluster import REFUSAL, is_said_by_cluster
 from celery_app.redis_transport import RedisChannel
 from celery_app.routing import INSTALLATION_HEADER, TASK_OF_QUEUE
 from models.errors import BrokerUnreachableError
@@ -177,6 +176,4 @@ class CelerySender:
 
 
 def _unreachable(error: BaseException) -> BrokerUnreachableError:
-    said = describe(error)
-    hint = f" ({REFUSAL})" if is_said_by_cluster(said) else ""
-    return BrokerUnreachableError(f"the call to the broker failed: {said}{hint}")
+    return BrokerUnreachableError(f"the call to the broker failed: {describe(error)}")

@@ -13,18 +13,15 @@ project, if that is a Redis whose address we have.
 
 from __future__ import annotations
 
-import bz2
 import json
-import lzma
-import zlib
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
+import redis
 from pydantic import JsonValue
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
-from celery_app.redis_cluster import open_redis
 from models.database.plain_json import make_plain_text
 from models.run_task import OUR_HEADERS
 from operations.foreign_tasks import ForeignTask, TaskAnswer
@@ -49,14 +46,6 @@ LARGEST_BODY = 1_000_000
 
 #: Lists and objects within each other: so deep, nothing that handles a value fails.
 DEEPEST = 100
-
-#: What opens a body, as kombu names it. kombu's own would return however much a few
-#: bytes stand for.
-_OPENERS: Mapping[Any, Callable[[], Any]] = {
-    "application/x-gzip": zlib.decompressobj,  # it writes no header of gzip
-    "application/x-bz2": bz2.BZ2Decompressor,
-    "application/x-lzma": partial(lzma.LZMADecompressor, memlimit=100_000_000),
-}
 
 
 def make_links(task: ForeignTask, answers: str) -> dict[str, Any]:
@@ -166,21 +155,12 @@ def _read_value(message: AnswerMessage) -> tuple[JsonValue, str | None]:
     if message.content_type != "application/json":
         # Only JSON is decoded: pickle would run what its sender likes.
         return None, f"returned {str(message.content_type)[:100]}, which is not read"
-    too_large = f"returned more than {LARGEST_BODY:,} bytes, which are not kept"
     if message.is_cut or len(message.body) > LARGEST_BODY:
-        return None, too_large
-    body = message.body
+        return None, f"returned more than {LARGEST_BODY:,} bytes, which are not kept"
     if method := message.headers.get("compression"):
-        opener = _OPENERS.get(method) if isinstance(method, str) else None
-        if opener is None:
-            return None, f"returned what is compressed as {str(method)[:100]}"
-        try:
-            body = opener().decompress(body, LARGEST_BODY + 1)
-        except (zlib.error, lzma.LZMAError, OSError, ValueError, EOFError):
-            return None, "returned what cannot be decompressed"
-    if len(body) > LARGEST_BODY:
-        return None, too_large
-    return _read_json(body)
+        # A few bytes may stand for however many.
+        return None, f"returned what is compressed as {str(method)[:100]}"
+    return _read_json(message.body)
 
 
 def _read_json(body: bytes) -> tuple[JsonValue, str | None]:
@@ -222,8 +202,24 @@ def fetch_failure(url: str, task_id: str, *, timeout_s: float) -> str | None:
     Raises:
         redis.RedisError, OSError: It cannot be asked.
     """
-    with open_redis(url, timeout_s) as client:
+    with _open_redis(url, timeout_s) as client:
         return read_failure(client.getrange(_KEY + task_id, 0, _MOST_BYTES))
+
+
+def _open_redis(url: str, timeout_s: float) -> redis.Redis:
+    """
+    Return a client of a Redis, which tries each call once.
+
+    Args:
+        url: As kombu writes it; redis-py writes sockets otherwise.
+        timeout_s: For each of connecting and a call.
+    """
+    if url.startswith("redis+socket"):
+        url = url.replace("redis+socket", "unix", 1).replace("virtual_host=", "db=")
+    once = Retry(NoBackoff(), 0)
+    return redis.Redis.from_url(
+        url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s, retry=once
+    )
 
 
 def read_failure(stored: bytes) -> str | None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +18,6 @@ import click
 import structlog
 from celery.signals import celeryd_init
 
-from celery_app.redis_cluster import refuse_cluster
 from celery_app.routing import find_broker_names
 from migrations.schema_revisions import check_schema
 from models.database.engine import make_engine
@@ -81,13 +79,12 @@ def check_worker(settings: Settings) -> None:
     Refuse settings with which a worker could not work.
 
     Raises:
-        UsageError: The broker is in memory, or part of a cluster, or the folder of the
-            embedded database or of the workspace cannot be used.
+        UsageError: The broker is in memory, or the folder of the embedded database or
+            of the workspace cannot be used.
     """
     refuse_memory_broker(settings)
     make_engine(settings.database_url).dispose()
     prepare_workspace(settings.workspace)
-    refuse_cluster(settings)
 
 
 def check_worker_schema(settings: Settings) -> None:
@@ -196,29 +193,21 @@ def read_queues(words: Iterable[str], prefix: str) -> list[str]:
     return names
 
 
-def make_worker_options() -> list[click.Option]:
+def make_worker_option() -> click.Option:
     """
-    Return two hidden options of ``celery worker`` whose callbacks check the settings.
+    Return a hidden option of ``celery worker`` whose callback checks the settings.
 
-    Nobody writes them. Click processes the first before all others, because it is
-    eager; later ones make Celery read its configuration, whose errors would appear as a
-    traceback. The second is processed after all options that were written. Errors
-    appear in the terminal, even if the worker is to run in the background.
+    Nobody writes it. Click processes it before all others, because it is eager; later
+    ones make Celery read its configuration, whose errors would appear as a traceback.
     """
-    return [
-        click.Option(
-            [name],
-            is_flag=True,
-            is_eager=callback is _check,
-            hidden=True,
-            expose_value=False,
-            callback=callback,
-        )
-        for name, callback in (
-            ("--minutehand", _check),
-            ("--minutehand-queues", _check_queues),
-        )
-    ]
+    return click.Option(
+        ["--minutehand"],
+        is_flag=True,
+        is_eager=True,
+        hidden=True,
+        expose_value=False,
+        callback=_check,
+    )
 
 
 def _check(context: click.Context, _option: click.Parameter, _value: object) -> None:
@@ -226,30 +215,12 @@ def _check(context: click.Context, _option: click.Parameter, _value: object) -> 
         return
     # As ``minutehand`` does: what this process writes is for its user alone.
     os.umask(0o077)
-    with _telling(context):
+    try:
         settings = read_settings()
         check_worker(settings)
         check_worker_schema(settings)
+    except MinutehandError as error:
+        click.echo(f"error: {error}", err=True)
+        context.exit(error.exit_code)
     # It replaces the output streams of a worker; other commands must not import it.
     import_module("celery_app.logs").configure_worker_logs(settings)
-
-
-def _check_queues(
-    context: click.Context, _option: click.Parameter, _value: object
-) -> None:
-    if context.resilient_parsing:
-        return
-    for option, parameter in (("-Q", "queues"), ("-X", "exclude_queues")):
-        given = context.params.get(parameter)
-        if given:
-            with _telling(context, option):
-                read_queues(given, read_settings().queue_prefix)
-
-
-@contextmanager
-def _telling(context: click.Context, *where: str) -> Iterator[None]:
-    try:
-        yield
-    except MinutehandError as error:
-        click.echo(": ".join(("error", *where, str(error))), err=True)
-        context.exit(error.exit_code)

@@ -37,23 +37,6 @@ _SENTINEL = (
         " RabbitMQ; for tasks of a project, its own in MINUTEHAND_TASK_CONNECTIONS."
     ),
 )
-_CLUSTER = (
-    "is a Redis Cluster, which spreads the keys of one queue over its nodes.",
-    "Write a single Redis server, redis://host:6379/0, or RabbitMQ.",
-)
-#: What people write for kinds of Redis that are not supported, and what to do instead.
-_OTHER_REDIS = {
-    **dict.fromkeys(
-        ("sentinel", "sentinels", "redis+sentinel", "rediss+sentinel"), _SENTINEL
-    ),
-    **dict.fromkeys(
-        ("redis+cluster", "rediss+cluster", "rediscluster", "redisclusters"), _CLUSTER
-    ),
-    "unix": (
-        "is not the form of a socket's address.",
-        "Write redis+socket:///run/redis/redis.sock.",
-    ),
-}
 
 #: SQLAlchemy reads a password up to the @; other libraries end it at these characters.
 _ESCAPED = "In a password write / as %2F, ? as %3F and # as %23."
@@ -98,8 +81,8 @@ def read_broker_url(url: str) -> str:
 def _read_broker(url: str, hint: str) -> str:
     """Read one of the servers of a broker."""
     scheme, separator, rest = url.partition("://")
-    if scheme in _OTHER_REDIS:
-        raise RuleError(*_OTHER_REDIS[scheme])
+    if "sentinel" in scheme:
+        raise RuleError(*_SENTINEL)
     if scheme.partition("+")[0] in _UNSOUND_BROKERS:
         raise RuleError("is a broker that loses or never deletes messages.", hint)
     scheme = _VALKEY.get(scheme, scheme)

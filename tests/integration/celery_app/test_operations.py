@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -17,10 +17,8 @@ from kombu.utils.json import loads
 
 import scheduler_server
 from celery_app.app import make_app
-from celery_app.assembly import prepare_scheduler
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK, find_broker_names
 from celery_app.tasks import EnforcedIdTask, execute_scheduled_action_quick
-from celery_app.worker_start import check_worker
 from dispatch.manual_runs import run_now
 from models.database.engine import read_clock, reading, writing
 from models.database.tables import (
@@ -30,14 +28,13 @@ from models.database.tables import (
     small_apps,
     templates,
 )
-from models.errors import UsageError
 from models.operation_state import OperationState, Queue
 from operations.foreign_tasks import make_task_id
 from operations.list_operations import fetch_steps
 from operations.state import get_operation_state
 from overview.doctor.checks.database import look_at_broker
 from overview.doctor.finding import View
-from settings import Settings, read_settings
+from settings import read_settings
 from tests.scheduling import add_app, get, post
 from tests.servers import ROOT, make_folder, run_redis, run_warm, wait_until
 
@@ -231,19 +228,6 @@ def test_operation_runs_over_a_socket_with_few_rights(
 
     assert OperationState.SUCCEEDED == row.state
     assert ["it answers and has all queues"] == found
-
-
-@pytest.mark.parametrize("start", [check_worker, prepare_scheduler])
-def test_node_of_a_cluster_is_refused_by_name(
-    sqlite_url: str, tmp_path: Path, start: Callable[[Settings], None]
-):
-    """Its URL looks like any other; what to write instead is told at the start."""
-    told = "MINUTEHAND_BROKER_URL: this Redis is a node of a Redis Cluster"
-    with run_redis("--cluster-enabled", "yes") as url:
-        # One that does not answer in time is not refused: it may be away.
-        environ = make_environ(sqlite_url, url, tmp_path)
-        with pytest.raises(UsageError, match=told):
-            start(read_settings(environ, env_file=None))
 
 
 def test_scheduler_without_a_broker_is_refused(

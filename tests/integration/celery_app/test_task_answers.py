@@ -41,9 +41,7 @@ def make_task(token: str, name: str = "shop.report") -> ForeignTask:
     )
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"task_protocol": 1, "task_compression": "gzip"}]
-)
+@pytest.mark.parametrize("settings", [{}, {"task_protocol": 1}])
 def test_answers_of_a_plain_worker_come_back(
     redis_url: str, other_redis_url: str, tmp_path: Path, settings: dict[str, object]
 ):
@@ -171,25 +169,6 @@ def test_messages_are_read_in_batches_of_bounded_size(redis_url: str):
 
         assert 0 == client.llen(QUEUE)
     assert [6, 20, 9] == batches
-
-
-def test_redis_that_forbids_scripts_gives_its_answers_all_the_same(redis_url: str):
-    """One by one."""
-    kept: list[TaskAnswer] = []
-    with redis.Redis.from_url(redis_url) as client:
-        client.acl_setuser(
-            "plain", enabled=True, nopass=True, keys="*", commands=["+@all", "-eval"]
-        )
-        sender = make_sender(redis_url.replace("redis://", "redis://plain:none@"))
-        tokens = ["one", "two"]
-        client.lpush(QUEUE, *[make_message(token) for token in tokens])
-
-        while sender.receive("shop", kept.extend, limit=10):
-            pass
-
-        assert 0 == client.llen(QUEUE)
-        client.acl_deluser("plain")
-    assert tokens == [each.token for each in kept]
 
 
 def test_two_that_read_at_once_take_off_what_is_theirs(redis_url: str):

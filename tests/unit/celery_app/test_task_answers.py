@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kombu.compression import compress
 
 from celery_app.task_answers import (
     FAILED,
@@ -69,44 +68,12 @@ def test_value_that_is_too_deep_is_named(depth: int):
     assert "within each other" in told.note
 
 
-@pytest.mark.parametrize("method", ["gzip", "bzip2", "lzma"])
-def test_compressed_value_is_read(method: str):
-    """A project may have ``task_compression``."""
-    plain = make({"rows": 3})
-    body, name = compress(plain.body, method)
-
-    told = read(
-        AnswerMessage(plain.headers | {"compression": name}, plain.content_type, body)
-    )
-
-    assert (True, {"rows": 3}, None) == (told.succeeded, told.returned, told.note)
-
-
-@pytest.mark.parametrize("method", ["gzip", "bzip2", "lzma"])
-def test_compressed_value_is_read_within_the_same_bounds(method: str):
-    """A few bytes may stand for many."""
-    plain = make("x" * LARGEST_BODY)
-    body, name = compress(plain.body, method)
-    assert len(body) < 10_000
-
-    told = read(
-        AnswerMessage(plain.headers | {"compression": name}, plain.content_type, body)
-    )
-
-    assert "not kept" in str(told.note)
-
-
-@pytest.mark.parametrize(
-    ("name", "word"),
-    [("application/zstd", "compressed as application/zstd"), (7, "compressed as 7")]
-    + [(f"application/x-{each}", "decompressed") for each in ("gzip", "bz2", "lzma")],
-)
-def test_value_that_cannot_be_decompressed_is_a_success(name: object, word: str):
-    """What is wrong with it is told."""
-    told = read(make(7, compression=name))
+def test_compressed_value_is_not_read():
+    """A few bytes may stand for many; that it succeeded is told all the same."""
+    told = read(make(7, compression="application/x-gzip"))
 
     assert (True, None) == (told.succeeded, told.returned)
-    assert word in str(told.note)
+    assert "compressed as application/x-gzip" in str(told.note)
 
 
 def make_first_protocol(name: str, value: object, **headers: Any) -> AnswerMessage:
