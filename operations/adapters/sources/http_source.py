@@ -1,7 +1,7 @@
 """
-Fetch what a URL gives, unless a probe of one byte shows that it is as it was.
+Fetch what a URL gives, unless the head of the answer shows that it is as it was.
 
-Whoever is in doubt reads: a probe that fails, or says nothing, only costs a request.
+Whoever is in doubt reads.
 """
 
 from __future__ import annotations
@@ -30,9 +30,6 @@ HTTP_TIMEOUT = timedelta(seconds=30)
 
 #: More than any real source needs; browsers follow a similar number.
 MOST_REDIRECTS = 10
-
-#: What a probe asks for: a server that ignores conditions sends one byte, not all.
-_ONE_BYTE = {"range": "bytes=0-0"}
 
 #: Encodings that are undone within a limit; others were not asked for.
 _ENCODINGS = frozenset({"", "identity", "gzip", "x-gzip"})
@@ -98,11 +95,7 @@ class HttpSource:
                 HTTP_TIMEOUT, whole=self.limits.time, setting=setting
             ) as client,
         ):
-            response = None
-            if known is not None and _conditions(known):
-                response = self._probe(client, known)
-            if response is None:
-                response = self._open(client, _conditions(known))
+            response = self._open(client, _conditions(known))
             try:
                 seen = self._identify(response)
                 if known is not None and _is_unchanged(response, seen, known):
@@ -114,21 +107,6 @@ class HttpSource:
         return Download(
             seen, response.url.path, response.headers.get("content-type", "")
         )
-
-    def _probe(
-        self, client: BoundedClient, known: Fingerprint
-    ) -> httpx2.Response | None:
-        """Return an answer that can be used as it is; None: ask for the whole."""
-        try:
-            response = self._open(client, {**_conditions(known), **_ONE_BYTE})
-        except httpx2.HTTPError:
-            return None  # some servers break off at a range
-        # A server that ignores the range sends all of it, which is what we want.
-        is_whole = response.status_code == httpx2.codes.OK
-        if is_whole or _is_unchanged(response, self._identify(response), known):
-            return response
-        response.close()
-        return None
 
     def _open(
         self, client: BoundedClient, headers: Mapping[str, str]
@@ -233,8 +211,8 @@ def _is_unchanged(
 
 
 def _opaque(etag: str | None) -> str | None:
-    # A server that compresses as it sends marks its tag as weak, but not that of one
-    # byte; conditions ignore the mark, too (RFC 9110, 8.8.3.2).
+    # A server that compresses as it sends may mark its tag as weak; conditions ignore
+    # the mark, too (RFC 9110, 8.8.3.2).
     return None if etag is None else etag.removeprefix("W/")
 
 

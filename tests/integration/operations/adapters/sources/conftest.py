@@ -22,8 +22,6 @@ class WebServer:
         body: Of its answers.
         headers: Of its answers.
         honours_conditions: Whether what is as it was is answered with 304.
-        ranged: Status of the answer to a request for a range; 0: it breaks off
-            without one. None: it ignores ranges.
         date: What it says that it is. None: the truth.
 
         announces: Whether it says how long an answer is.
@@ -35,16 +33,10 @@ class WebServer:
     body: bytes = b"a\n1\n"
     headers: dict[str, str] = field(default_factory=dict)
     honours_conditions: bool = True
-    ranged: int | None = None
     date: str | None = None
     announces: bool = True
     requests: list[dict[str, str]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
-
-    @property
-    def asked(self) -> list[str | None]:
-        """The range of each request; None: the whole."""
-        return [each.get("range") for each in self.requests]
 
     def find_status(self, asked: dict[str, str]) -> int:
         """Return the status of the answer to a request with these headers."""
@@ -54,9 +46,7 @@ class WebServer:
         )
         if is_same and self.honours_conditions:
             return 304
-        return (
-            self.ranged if self.ranged is not None and "range" in asked else self.status
-        )
+        return self.status
 
 
 @pytest.fixture
@@ -69,11 +59,7 @@ def web() -> Iterator[WebServer]:
             state.requests.append(asked)
             state.bodies.append(self.rfile.read(int(asked.get("content-length", 0))))
             status = state.find_status(asked)
-            if status == 0:
-                return
-            # ranges of one byte, and no body of what is refused
-            parts = {206: state.body[:1], state.status: state.body}
-            body = parts.get(status, b"")
+            body = state.body if status == state.status else b""
             self.send_response(status)
             for name, value in state.headers.items():
                 self.send_header(name, value)
