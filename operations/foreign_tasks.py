@@ -164,7 +164,7 @@ class TaskOccasion:
         user_id: The triggering user. None: no user triggered the operation.
         event: Name of the event, which happened at event_at (aware UTC). None: none.
         attempt: Number of the attempt, from 1.
-        now: Aware UTC, the database's clock when the attempt began.
+        now: Aware UTC, the database's clock when the step began.
     """
 
     operation_id: UUID

@@ -248,11 +248,12 @@ class Attempt:
         Returns:
             None to go on; otherwise the new state of the operation.
         """
-        self._step, self._step_began_at = step.name, self._read_clock()
+        self._step = step.name
+        self._step_began_at = now = self._read_clock()
         self.check_time()
         self._memo = dict(step.memo)
         action = self._read_action()
-        context = make_context(self, action, step.name, self._memo)
+        context = make_context(self, action, step.name, self._memo, now)
         arguments = getattr(action.operations, step.name)
         if self.claim.details.get("force") and isinstance(arguments, RefreshModel):
             arguments = arguments.model_copy(update={"force": True})

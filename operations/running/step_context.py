@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -31,6 +32,7 @@ def make_context(
     action: ScheduledActionModel,
     step: str,
     memo: dict[str, JsonValue],
+    now: datetime,
 ) -> StepContext:
     """
     Return what *step* is given.
@@ -38,6 +40,7 @@ def make_context(
     Args:
         action: As it was when the operation was recorded.
         memo: What the step remembers, which it changes.
+        now: Aware UTC; when the step begins.
     """
     engine, claim, ports = attempt.engine, attempt.claim, attempt.ports
 
@@ -61,7 +64,7 @@ def make_context(
         occurrence=None if claim.trigger == Trigger.MANUAL else claim.occurrence,
         scheduled_for=claim.occurrence,
         trigger=Trigger(claim.trigger),
-        now=claim.claimed_at,
+        now=now,
         event=event,
         recipients=action.recipients,
         memo=memo,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from itertools import count
 
 import pytest
 import sqlalchemy as sa
@@ -262,6 +263,24 @@ def test_step_starts_when_the_former_has_finished(engine: sa.Engine, ports: Port
 
     former, following = read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]
     assert former.finished_at <= following.started_at
+
+
+def test_step_is_told_the_time_at_which_it_begins(engine: sa.Engine, ports: Ports):
+    """An hour of refresh makes no webhook old, and no publication early."""
+    add_revision(engine, operations={"refresh": True, "publish": True})
+    record_all(engine, DAILY)
+    claim = must_claim(engine, DAILY.id)
+    seconds, told = count(0, 3600), list[timedelta]()
+
+    def tell(context: StepContext, _arguments: object) -> StepResult:
+        told.append(context.now - claim.claimed_at)
+        return {}
+
+    steps = dict.fromkeys(("refresh", "publish"), tell)
+
+    Attempt(engine, claim, ports, steps=steps, monotonic=seconds.__next__).run()
+
+    assert told[0] < told[1]
 
 
 def test_attempts_that_did_not_succeed_are_kept(engine: sa.Engine, ports: Ports):
