@@ -286,8 +286,8 @@ def serve(settings: Settings, *, wait_for_lease: bool) -> None:
     Run a scheduler until SIGTERM or SIGINT.
 
     Raises:
-        MinutehandError: It cannot start; or another one leads, and *wait_for_lease* is
-            False.
+        MinutehandError: It cannot start; or another one leads, or the database is away,
+            and *wait_for_lease* is False.
     """
     refuse_memory_broker(settings)
     stop = threading.Event()
@@ -296,7 +296,10 @@ def serve(settings: Settings, *, wait_for_lease: bool) -> None:
         signal.signal(number, lambda *_: stop.set())
     prepare_scheduler(settings)
     tell_systemd("READY=1")
-    scheduler = keep_trying(lambda: _try_to_make(settings), stop, PAUSE_S)
+    if wait_for_lease:
+        scheduler = keep_trying(lambda: _try_to_make(settings), stop, PAUSE_S)
+    else:
+        scheduler = make_scheduler(settings)
     if scheduler is not None:
         run(scheduler, stop, wait_for_lease=wait_for_lease)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -27,6 +28,7 @@ from operations.operation_log import LogLevel, LogLine, fetch_log
 from operations.state import (
     get_operation_state,
     make_reached,
+    outlast,
     require_operation_state,
     wait_for_state,
 )
@@ -61,7 +63,7 @@ def follow(operation_id: UUID) -> int:
     """
     follow_it = _follow_on_terminal if err().is_terminal else _follow_in_lines
     try:
-        shown = follow_it(operation_id)
+        shown = follow_it(_look_at(operation_id))
     except KeyboardInterrupt:
         err().say(f"It goes on. To end it: minutehand operations cancel {operation_id}")
         raise
@@ -89,12 +91,20 @@ def _read(operation_id: UUID) -> ShownOperation:
     return ask_database(fetch_shown_operation, operation_id)
 
 
-def _follow_on_terminal(operation_id: UUID) -> ShownOperation:
+def _look_at(operation_id: UUID) -> Iterator[ShownOperation]:
+    """Yield the operation again and again, until it is final."""
     shown = _read(operation_id)
+    yield shown
+    while not shown.is_final:
+        time.sleep(_EVERY_S)
+        shown = outlast(partial(_read, operation_id))
+        yield shown
+
+
+def _follow_on_terminal(looks: Iterator[ShownOperation]) -> ShownOperation:
+    shown = next(looks)
     with Live(_draw(shown), console=err(), refresh_per_second=8) as live:
-        while not shown.is_final:
-            time.sleep(_EVERY_S)
-            shown = _read(operation_id)
+        for shown in looks:
             live.update(_draw(shown))
     return shown
 
@@ -107,17 +117,14 @@ def _draw(shown: ShownOperation) -> Group:
     return Group(line, make_steps_table(shown.steps, load_zone(shown.zone)))
 
 
-def _follow_in_lines(operation_id: UUID) -> ShownOperation:
+def _follow_in_lines(looks: Iterator[ShownOperation]) -> ShownOperation:
     told: set[str] = set()
-    while True:
-        shown = _read(operation_id)
+    for shown in looks:
         for line in describe(shown):
             if line not in told:
                 told.add(line)
                 err().say(line)
-        if shown.is_final:
-            return shown
-        time.sleep(_EVERY_S)
+    return shown
 
 
 def describe(shown: ShownOperation) -> list[str]:
@@ -166,11 +173,15 @@ def log(
 
 def _follow(operation_id: UUID, after: int) -> Iterator[Sequence[LogLine]]:
     """Yield lines as they are written, until the operation is final."""
-    while True:
+
+    def look() -> tuple[OperationState | None, Sequence[LogLine]]:
         with read_database() as connection:
             # In this order: what is said before the end is read.
             state = get_operation_state(connection, operation_id)
-            lines = fetch_log(connection, operation_id, after=after)
+            return state, fetch_log(connection, operation_id, after=after)
+
+    while True:
+        state, lines = outlast(look)
         if lines:
             yield lines
             after = lines[-1].number
@@ -215,12 +226,11 @@ def state(
         raise UsageError("--timeout needs --wait.")
     longest = None if timeout is None else read_elapsed("--timeout", timeout)
     operation_id = read_operation_id(operation)
+    found: OperationState | None = ask_database(require_operation_state, operation_id)
     if wait:
         with use_engine() as engine:
             found = wait_for_state(engine, operation_id, timeout=longest)
-    else:
-        found = ask_database(require_operation_state, operation_id)
-    if found is None:
+    if found is None:  # it was pruned meanwhile
         raise make_unknown(operation_id)
     if not out().gave_json(make_reached(operation_id, found)):
         out().say(found.value)

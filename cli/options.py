@@ -406,7 +406,12 @@ def confirm(what: str, *, yes: bool, look: str = "") -> bool:
         return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(f"{what}? There is no terminal to ask on: add --yes{look}.")
-    return typer.confirm(f"{what}?", err=True)
+    try:
+        return typer.confirm(f"{what}?", err=True)
+    except typer.Abort as end:  # also of an input that ended, which interrupts nothing
+        if isinstance(end.__context__, KeyboardInterrupt):
+            raise end.__context__ from None
+        raise
 
 
 def confirm_change_of_many(what: str, *, yes: bool) -> None:

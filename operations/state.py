@@ -7,10 +7,12 @@ many at a time, for those who wait for many.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -18,13 +20,20 @@ import sqlalchemy as sa
 from models.database.engine import reading
 from models.database.lists import belongs_to, find_by_prefix
 from models.database.tables import operations
+from models.errors import UnreachableError
 from models.operation_state import FINAL_STATES, OperationState
 from operations.list_operations import make_unknown
+
+T = TypeVar("T")
 
 _run = operations.c
 
 #: Seconds between two looks of somebody who waits.
 LOOK_EVERY_S = 1.0
+
+#: Seconds that somebody who waits bears with a database that is away: more than the
+#: restart of one takes.
+AWAY_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +115,29 @@ def read_operation_states(
         return {row.id: OperationState(row.state) for row in rows}
 
 
+def outlast(
+    ask: Callable[[], T],
+    *,
+    away_s: float = AWAY_S,
+    sleep: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> T:
+    """
+    Return what *ask* does; ask again while the database is away, for it may restart.
+
+    Raises:
+        UnreachableError: It has been away for *away_s* seconds.
+    """
+    until = monotonic() + away_s
+    while True:
+        try:
+            return ask()
+        except UnreachableError:
+            if monotonic() >= until:
+                raise
+        sleep(LOOK_EVERY_S)
+
+
 def wait_for_state(
     engine: sa.Engine,
     task_id: UUID | str,
@@ -117,7 +149,8 @@ def wait_for_state(
     """
     Wait until the operation *task_id* is final, and return its state.
 
-    Looks once a second, each time with a connection that goes back at once.
+    Looks once a second, each time with a connection that goes back at once. A database
+    that is away is waited for, as ``outlast`` does.
 
     Args:
         task_id: The id, which is also that of its Celery task.
@@ -129,13 +162,17 @@ def wait_for_state(
         The state at the end, which is not final if *timeout* was reached. None if there
         is no such operation, or none any more.
     """
-    until = None if timeout is None else monotonic() + timeout.total_seconds()
-    while True:
+
+    def look() -> OperationState | None:
         with reading(engine) as connection:
-            state = get_operation_state(connection, task_id)
-        if state is None or state in FINAL_STATES:
-            return state
-        left = LOOK_EVERY_S if until is None else until - monotonic()
-        if left <= 0:
+            return get_operation_state(connection, task_id)
+
+    left = math.inf if timeout is None else timeout.total_seconds()
+    until = monotonic() + left
+    while True:
+        away_s = min(left, AWAY_S)
+        state = outlast(look, away_s=away_s, sleep=sleep, monotonic=monotonic)
+        left = until - monotonic()
+        if state is None or state in FINAL_STATES or left <= 0:
             return state
         sleep(min(left, LOOK_EVERY_S))

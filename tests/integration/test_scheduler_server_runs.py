@@ -313,6 +313,18 @@ def test_stop_is_heard_before_it_can_start(
     assert [] == unheard
 
 
+@pytest.mark.usefixtures("unheard")
+def test_who_will_not_wait_hears_that_the_database_is_away():
+    """Neither a leader nor a database is waited for."""
+    away = {
+        "MINUTEHAND_BROKER_URL": "redis://127.0.0.1:1/0",
+        "MINUTEHAND_DATABASE_URL": "postgresql://127.0.0.1:1/away",
+    }
+
+    with pytest.raises(UnreachableError):
+        serve(read_settings(away, env_file=None), wait_for_lease=False)
+
+
 def test_refused_broker_in_memory_leaves_signals_alone(unheard: list[int]):
     """The command line refuses it in a process that goes on."""
     with pytest.raises(UsageError, match=r"_URL: memory://.*redis://host:6379/0"):

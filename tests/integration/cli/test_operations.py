@@ -14,17 +14,20 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
+from cli import operations_watch
 from cli.connection import get_engine
 from cli.main import INTERRUPTED
 from models.database.engine import db_now
 from models.database.tables import operation_log, operations
 from models.errors import StepError
+from operations import state
 from operations.claiming.claim import claim_operation
 from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
 from operations.running.attempt import Attempt
 from tests.database import execute
 from tests.integration.cli.calling import WEEKLY, Call, write_action
+from tests.scheduling import edit
 from tests.servers import PATIENCE_S, run_process, wait_until
 from tests.unit.operations.fakes import World
 
@@ -158,6 +161,29 @@ def test_who_stops_watching_hears_that_it_goes_on(call: Call, tmp_path: Path):
     assert (
         f"It goes on. To end it: minutehand operations cancel {id_}" in log.read_text()
     )
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("command", ["watch", "log --follow", "state --wait"])
+def test_who_waits_outlasts_a_restart_of_the_database(
+    command: str, call: Call, monkeypatch: pytest.MonkeyPatch
+):
+    """Its second look finds nobody, and the next one that the operation has ended."""
+    monkeypatch.setattr(operations_watch, "_EVERY_S", 0)
+    monkeypatch.setattr(state, "LOOK_EVERY_S", 0.01)
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+    id_ = call("actions", "run", "weekly update").out.strip()
+    engine = get_engine()
+    looks = iter([None, sa.exc.OperationalError("SELECT", {}, OSError("away"))])
+
+    @sa.event.listens_for(engine, "engine_connect")
+    def restart(connection: sa.Connection) -> None:
+        if (error := next(looks, None)) is not None:
+            connection.close()
+            edit(engine, UUID(id_), state="succeeded")
+            raise error
+
+    assert 0 == call("operations", *command.split(), id_).code
 
 
 def test_operations_are_filtered(call: Call, shop: Path):

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from uuid import uuid4
 
+import pytest
 import sqlalchemy as sa
 
 from models.database.engine import reading
-from operations.state import get_operation_state, read_operation_states, wait_for_state
+from models.errors import UnreachableError
+from operations.state import (
+    get_operation_state,
+    outlast,
+    read_operation_states,
+    wait_for_state,
+)
 from tests.scheduling import edit, make_operation, record_all
 
 DAILY = make_operation()
@@ -84,6 +92,26 @@ def test_unknown_operation_has_no_state_to_wait_for(engine: sa.Engine):
     with reading(engine) as connection:
         assert get_operation_state(connection, DAILY.id, app="other") is None
         assert "pending" == get_operation_state(connection, DAILY.id, app="app")
+
+
+def test_restart_of_the_database_ends_no_waiting(engine: sa.Engine):
+    """Half a minute is borne; then whoever waits should hear of it."""
+    clock = Clock(engine)
+
+    def ask(*, back_at: float) -> float:
+        if clock.now < back_at:
+            raise UnreachableError("it is away")
+        return clock.now
+
+    def wait_until(back_at: float) -> float:
+        return outlast(
+            partial(ask, back_at=back_at), sleep=clock.sleep, monotonic=clock.monotonic
+        )
+
+    assert 25 == wait_until(25)
+    with pytest.raises(UnreachableError):
+        wait_until(60)
+    assert 25 + 30 == clock.now
 
 
 def test_many_states_are_one_question(engine: sa.Engine):
