@@ -41,7 +41,7 @@ from models.errors import RuleError, UsageError
 from models.fields.addresses import check_email, check_notice_url, check_ping, check_url
 from models.fields.app_bounds import AppBounds, read_app_bounds
 from models.fields.duration import Duration
-from models.fields.field_types import check_queue
+from models.fields.field_types import Uid, check_queue
 from models.fields.server_url import (
     hide_sign_in,
     read_broker_url,
@@ -146,6 +146,8 @@ def _is_elapsed(duration: Duration) -> bool:
 
 def _read_path(text: str | Path) -> Path:
     """Make a path absolute, so that a later change of directory cannot move it."""
+    if "://" in str(text):
+        raise RuleError("is no folder.", "Write one of this host: /var/lib/minutehand.")
     return Path(text).expanduser().absolute()
 
 
@@ -161,9 +163,21 @@ def _read_names(text: str) -> tuple[str, ...]:
     return tuple(filter(None, map(str.strip, text.split(","))))
 
 
+#: Its last part is no number: 300.1.1.1 is no address, and no name either.
+_HOST = re.compile(r"(?:[\w-]+\.)*(?!\d+\.?$)[\w-]+\.?")
+
+
 def _read_hosts(text: str) -> tuple[str, ...]:
-    """Return the host names in a comma-separated list, in lower case."""
-    return _read_names(text.lower())
+    """Return host names, in lower case, and networks in a comma-separated list."""
+    found = _read_names(text.lower())
+    try:
+        for each in found:
+            if _HOST.fullmatch(each) is None:
+                ip_network(each)
+    except ValueError as error:
+        hint = "Write host names, addresses and networks: hooks.example, 10.1.0.0/16."
+        raise RuleError(f"names what cannot be a host: {error}.", hint) from None
+    return found
 
 
 def _read_results(text: str) -> Mapping[str, str]:
@@ -219,6 +233,14 @@ def _check_issuer(text: str) -> str:
     return text
 
 
+def _check_scopes(text: str) -> str:
+    """Refuse scopes for which a provider tells nobody who signs in."""
+    if "openid" not in text.split():
+        hint = "Write them with spaces between: openid email profile."
+        raise RuleError("has no scope openid, without which nobody signs in.", hint)
+    return text
+
+
 def _make_local_url(address: str, port: int) -> str:
     """Return where what listens on *address* is asked: all of them is none to ask."""
     nearest = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - not bound here
@@ -250,11 +272,32 @@ def _read_addresses(text: str) -> tuple[str, ...]:
     return tuple(map(check_email, _read_names(text)))
 
 
+def _check_line(text: str) -> str:
+    """Refuse what would break a header or a table."""
+    if not text.isprintable():
+        hint = "Write it in one line; a tab is a space."
+        raise RuleError("has a line break or another control character.", hint)
+    return text
+
+
+#: What may stand before an address: ``Reports <reports@example.org>``.
+_NAMED = re.compile(r'(?:"[^"]*" *|[^"<>,]*)<([^<>]*)>')
+
+
+def _check_sender(text: str) -> str:
+    """Refuse what is no mail address, alone or behind a name."""
+    named = _NAMED.fullmatch(_check_line(text))
+    if not check_email(named[1] if named else text).isascii():
+        hint = "Write it in ASCII; a host has a form that begins 'xn--'."
+        raise RuleError("has letters that not every mail server accepts.", hint)
+    return text
+
+
 def _read_mail_hosts(text: str) -> frozenset[str]:
     """Return the host names in a comma-separated list, in lower case."""
-    found = _read_hosts(text)
+    found = _read_names(text.lower())
     for each in found:
-        if "@" in each or not check_email(f"x@{each}").isascii():
+        if _HOST.fullmatch(each) is None or not each.isascii():
             msg = f"names {each!r}, which is not a host name."
             raise RuleError(msg, "Write host names with commas between: shop.example.")
     return frozenset(found)
@@ -288,13 +331,12 @@ def _check_timezone(name: str) -> str:
 
 def _read_smtp_url(url: str) -> str:
     """Accept a mail server, or a folder in which mails land as files."""
-    if "://" in url or re.fullmatch(r"[^/]+:\d+", url):  # mail:25 is no folder
-        return read_smtp_url(url)
-    return str(_read_path(url))
+    if url.startswith(("/", "./", "../", "~")):  # a mistyped server is no folder
+        return str(_read_path(url))
+    return read_smtp_url(url)
 
 
 Folder = Annotated[Path, BeforeValidator(_read_path)]
-Names = Annotated[tuple[str, ...], _from_text(_read_names)]
 Hosts = Annotated[tuple[str, ...], _from_text(_read_hosts)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], _from_text(_read_networks)]
 Elapsed = Annotated[timedelta, BeforeValidator(_read_elapsed)]
@@ -339,7 +381,7 @@ class Settings(BaseModel):
     smtp_url: Annotated[str, AfterValidator(_read_smtp_url), SECRET] = Field(
         default_factory=lambda data: f"{data['home']}/mails", repr=False
     )
-    mail_sender: str = "minutehand@localhost"
+    mail_sender: Annotated[str, AfterValidator(_check_sender)] = "minutehand@localhost"
     #: What may stand behind the @ of a sender that a small app chose.
     mail_sender_hosts: Annotated[frozenset[str], _from_text(_read_mail_hosts)] = (
         frozenset()
@@ -413,7 +455,9 @@ class Settings(BaseModel):
     webhook_allowed_hosts: Hosts = ()
 
     #: Who changes things, for the record; the command line asks the system if unset.
-    actor: str | None = Field(default=None, min_length=1, max_length=200)
+    actor: Annotated[str, Field(max_length=200), AfterValidator(_check_line)] | None = (
+        None
+    )
 
     #: What a small app may read, and how much: docs/apps.md.
     source_allowed_hosts: Hosts = ()
@@ -432,7 +476,7 @@ class Settings(BaseModel):
     metrics_port: int | None = Field(default=None, ge=1, le=65535, examples=[9464])
     #: Metrics reveal apps and their work: by default, only to this host.
     metrics_address: Annotated[str, _from_text(_read_address)] = "127.0.0.1"
-    metrics_apps: Names = ()
+    metrics_apps: Annotated[tuple[Uid, ...], _from_text(_read_names)] = ()
 
     #: The HTTP API: docs/api.md. Empty: none in ``up`` and ``demo``.
     web_address: Annotated[str, _from_text(_read_listen)] = "127.0.0.1:8400"
@@ -456,7 +500,7 @@ class Settings(BaseModel):
         default_factory=dict
     )
     oidc_groups_claim: str = "groups"
-    oidc_scopes: str = "openid email profile"
+    oidc_scopes: Annotated[str, AfterValidator(_check_scopes)] = "openid email profile"
 
     #: With which ``minutehand mcp`` asks on standard input and output.
     mcp_key: Annotated[SecretStr | None, SECRET] = None

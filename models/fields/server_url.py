@@ -54,6 +54,8 @@ def read_database_url(url: str) -> str:
     if not separator or scheme not in _DATABASE_SCHEMES:
         raise RuleError("is not a database that Minutehand supports.", hint)
     if scheme == "sqlite":
+        if not rest.partition("?")[0].strip("/"):
+            raise RuleError("names no file.", hint)
         return url
     _split(rest.rpartition("@")[2], hint)
     return f"postgresql+psycopg://{rest}"
@@ -171,7 +173,7 @@ def read_smtp_url(url: str) -> str:
     Raises:
         RuleError: If it is not a mail server, or has a port that cannot be one.
     """
-    hint = "Write smtp://user:password@host:587, smtps://host or a folder."
+    hint = "Write smtp://user:password@host:587, smtps://host, or /a/folder or ./one."
     scheme, _separator, rest = url.partition("://")
     if scheme not in _SMTP_SCHEMES or not rest:
         raise RuleError("is neither a mail server nor a folder.", hint)

@@ -69,7 +69,8 @@ def test_values_are_read_as_what_they_mean() -> None:
         lookback="PT15M",
         maintenance_at="23:30",
         maintenance_enabled="false",
-        webhook_allowed_hosts="Intranet, build.example.org",
+        webhook_allowed_hosts="Intranet, build.example.org, 10.1.0.0/16, ::1",
+        mail_sender='"Reports, daily" <reports@example.org>',
         notice_mail="ann@example.org, bob@example.org,",
         chunk="20",
     )
@@ -77,7 +78,9 @@ def test_values_are_read_as_what_they_mean() -> None:
     assert timedelta(minutes=15) == settings.lookback
     assert time(23, 30) == settings.maintenance_at
     assert settings.maintenance_enabled is False
-    assert settings.webhook_allowed_hosts == ("intranet", "build.example.org")
+    hosts = ("intranet", "build.example.org", "10.1.0.0/16", "::1")
+    assert hosts == settings.webhook_allowed_hosts
+    assert settings.mail_sender == '"Reports, daily" <reports@example.org>'
     assert settings.notice_mail == ("ann@example.org", "bob@example.org")
     assert settings.chunk == 20
 
@@ -173,6 +176,23 @@ def test_unknown_variables_are_refused_with_the_nearest(
         ("broker_url", "localhost", "Write redis://"),
         ("smtp_url", "http://mail", "Write smtp://"),
         ("smtp_url", "mail:25", "Write smtp://"),
+        ("smtp_url", "mail.example.org", "Write smtp://"),
+        ("smtp_url", "smtp:/mail", "Write smtp://"),
+        ("workspace", "s3://bucket/versions", "is no folder. Write"),
+        ("database_url", "sqlite:///", "names no file. Write postgresql://"),
+        ("mail_sender", "nobody", "Write an address such as"),
+        ("mail_sender", "a@x.example,b@x.example", "is not a mail address"),
+        ("mail_sender", "a@x.example\nBcc: b@x.example", "has a line break"),
+        ("mail_sender", "ä@x.example", "not every mail server accepts"),
+        ("mail_sender_hosts", "*.x.example", "is not a host name"),
+        ("webhook_allowed_hosts", "10.0.0.0/99", "Write host names, addresses and"),
+        ("webhook_allowed_hosts", "10.0.0.7/8", "has host bits set"),
+        ("webhook_allowed_hosts", "300.1.1.1", "names what cannot be a host"),
+        ("webhook_allowed_hosts", "http://hooks", "names what cannot be a host"),
+        ("source_allowed_hosts", "hooks:8080", "names what cannot be a host"),
+        ("source_allowed_hosts", "*.internal", "names what cannot be a host"),
+        ("metrics_apps", "shop;crm", "is not a uid"),
+        ("actor", "ada\nroot", "has a line break"),
         ("database_url", "postgresql://db:x/name", "port that cannot be read"),
         ("database_url", "postgresql://db:1,db:2/name", "port that cannot be read"),
         ("broker_url", "redis://redis:x/0", "port that cannot be read"),
@@ -216,6 +236,7 @@ def test_unknown_variables_are_refused_with_the_nearest(
         ("oidc_groups", '{"ops": "admin"}', "has something else at 'ops' than it may"),
         ("oidc_groups", '{"ops": {"*": "boss"}}', "has something else at 'ops.*'"),
         ("oidc_groups", "[]", "than it may"),
+        ("oidc_scopes", "email,profile", "Write them with spaces between: openid"),
         ("oidc_groups", "ops", "is not JSON"),
         ("web_proxy_role", "boss", "Write one of: viewer, operator, editor, admin."),
     ],
