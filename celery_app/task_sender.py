@@ -221,7 +221,6 @@ def _find_queue(
     """Return the queue that is meant; RuleError if the settings forbid it."""
     rules = rules_of_all.of(app)
     rules.check_connection(connection)
-    rules.check_app(connection)
     if exchange is None:
         queue = rules.read_queue(queue)
     else:

@@ -232,7 +232,6 @@ class RunTaskModel(DocumentModel):
             return self
         place = "queue" if self.exchange is None else "exchange"
         checks: list[tuple[str, Callable[[], None]]] = [
-            ("connection", lambda: rules.check_app(self.connection)),
             (place, lambda: rules.check_listed(self.connection, self.queue)),
             ("kwargs" if self.kwargs else "args", lambda: rules.check_size(self.given)),
         ]

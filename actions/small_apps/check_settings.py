@@ -20,7 +20,7 @@ class SettingProblems:
     Args:
         refused: Connections that do not serve this app, and a webhook that would never
             be called.
-        doubted: Connections that are not known here; they may be to the workers. And a
+        doubted: The former if none are known here; they may be to the workers. And a
             sender that would not be used: mails are sent all the same.
     """
 
@@ -57,19 +57,15 @@ def check_settings(
     found = SettingProblems()
     for number, each in enumerate(model.domains or ()):
         name = each.source.connection
-        if name is None:
+        if name is None or (name in known and known[name].serves(model.uid)):
             continue
-        pointer = f"/domains/{number}/source/connection"
-        if name not in known:
-            message = (
-                f"{name!r} is not among MINUTEHAND_SQL_CONNECTIONS here; "
-                "workers need it."
-            )
-            found.doubted.append(Problem(pointer, message, ""))
-        elif not known[name].serves(model.uid):
-            message = f"Small app {model.uid!r} may not use connection {name!r}."
-            hint = "List it in 'apps' of the connection in MINUTEHAND_SQL_CONNECTIONS."
-            found.refused.append(Problem(pointer, message, hint))
+        # The same whether there is one: it must not reveal the connections of others.
+        problem = Problem(
+            f"/domains/{number}/source/connection",
+            f"Small app {model.uid!r} has no connection {name!r} here.",
+            "An operator gives it one in MINUTEHAND_SQL_CONNECTIONS of the workers.",
+        )
+        (found.refused if known else found.doubted).append(problem)
     webhook = None if model.notices is None else model.notices.webhook
     host = urlsplit(webhook or "").hostname
     if host and is_refused(host, webhook_hosts):

@@ -150,21 +150,6 @@ class TaskRules:
             )
         return meant
 
-    def check_app(self, connection: str | None) -> None:
-        """
-        Refuse a connection that the small app may not use; None is our own broker.
-
-        Raises:
-            RuleError: Its rules list others.
-        """
-        if self.app is None or self._find(connection).admits(self.app):
-            return
-        over = _name(connection)
-        msg = f"The small app {show(self.app)} may not send tasks over {over}."
-        may = [name for name in self.connections if self._find(name).admits(self.app)]
-        hint = "An operator lists the apps that may in MINUTEHAND_TASK_RULES."
-        raise RuleError(msg, suggest("", may) if may else hint)
-
     def check_listed(self, connection: str | None, queue: str | None) -> None:
         """
         Refuse a queue that the rules of its connection do not list.
@@ -203,24 +188,31 @@ class TaskRules:
 
     def check_connection(self, connection: str | None) -> None:
         """
-        Refuse an unknown connection; None is our own broker.
+        Refuse a connection that is not for the small app; None is our own broker.
+
+        The refusal does not tell whether there is one that is for others.
 
         Raises:
-            RuleError: If it is unknown, or is our own broker and that is in memory.
+            RuleError: If it is unknown, or is our own broker and that is in memory, or
+                its rules list other apps.
         """
-        if connection in self.connections:
+        known = [name for name in self.connections if self._admits(name)]
+        is_there = self.has_broker if connection is None else connection in known
+        if is_there and self._admits(connection):
             return
-        known = suggest(connection or "", self.connections) if self.connections else ""
-        hint = "names connections in MINUTEHAND_TASK_CONNECTIONS."
-        if connection is None:
-            if self.has_broker:
-                return
+        hint = "An operator names connections in MINUTEHAND_TASK_CONNECTIONS, and the"
+        hint += " apps that may use them in MINUTEHAND_TASK_RULES."
+        if connection is None and not self.has_broker:
             msg = NO_BROKER
-            hint = f"An operator sets MINUTEHAND_BROKER_URL, or {hint}"
-        else:
+        elif self.app is None:
             msg = f"{show(connection)} is not a connection of this installation."
-            hint = f"An operator {hint}"
-        raise RuleError(msg, known or hint)
+        else:
+            over = _name(connection)
+            msg = f"Small app {show(self.app)} may send no tasks over {over}."
+        raise RuleError(msg, suggest(connection or "", known) if known else hint)
+
+    def _admits(self, connection: str | None) -> bool:
+        return self.app is None or self._find(connection).admits(self.app)
 
     def check_exchange(self, exchange: str) -> None:
         """

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.connection import get_settings
 from tests.integration.cli.calling import Answer, Call
 
 
@@ -45,9 +46,12 @@ def test_file_alone_keeps_the_folder(call: Call, shop: Path, tmp_path: Path):
 def test_connections_are_checked_as_far_as_they_are_known(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """One of another app is refused; one that is not known is doubted."""
+    """
+    If none is, each is doubted; else one of another app is refused, as one that is not.
+
+    A caller of the API learns no name of a connection that is not for its app.
+    """
     theirs = {"erp": {"url": "postgresql://a:hunter2@db/erp", "apps": ["other"]}}
-    monkeypatch.setenv("MINUTEHAND_SQL_CONNECTIONS", json.dumps(theirs))
 
     def apply(connection: str) -> Answer:
         source = {"sql": "select 1", "connection": connection}
@@ -55,12 +59,16 @@ def test_connections_are_checked_as_far_as_they_are_known(
         (tmp_path / "app.json").write_text(json.dumps(document))
         return call("apps", "apply", str(tmp_path))
 
-    refused, doubted = apply("erp"), apply("warehouse")
+    doubted = apply("erp")
+    monkeypatch.setenv("MINUTEHAND_SQL_CONNECTIONS", json.dumps(theirs))
+    get_settings.cache_clear()
+    refused, unknown = apply("erp"), apply("warehouse")
 
-    assert (3, 0) == (refused.code, doubted.code)
-    assert "may not use connection 'erp'" in refused.err
-    assert "workers need it" in doubted.err
-    assert "hunter2" not in refused.err + doubted.err
+    assert (0, 3, 3) == (doubted.code, refused.code, unknown.code)
+    assert "has no connection 'erp' here" in doubted.err
+    assert "has no connection 'erp' here" in refused.err
+    assert refused.err.replace("erp", "warehouse") == unknown.err
+    assert "hunter2" not in refused.err
 
 
 def test_keys_in_addresses_are_not_shown(call: Call, tmp_path: Path):

@@ -123,6 +123,17 @@ def test_what_a_connection_does_not_list_is_refused(
     assert word in f"{problem.message} {problem.hint}"
 
 
+def test_refusal_does_not_tell_that_others_have_a_connection():
+    """Who may post for one small app could guess the names of all."""
+    theirs, unknown = (
+        refuse(make(queue="reports", connection=name), LISTED.of("crm"))
+        for name in ("shop", "shed")
+    )
+
+    assert theirs.message.replace("shop", "shed") == unknown.message
+    assert "Write one of: crm." == theirs.hint == unknown.hint
+
+
 @pytest.mark.parametrize("app", ["shop", None])
 def test_what_a_connection_lists_is_accepted(app: str | None):
     """
