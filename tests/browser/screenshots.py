@@ -2,7 +2,8 @@
 Take the pictures of the documentation: ``make screenshots``.
 
 They show the seeded installation, whose clock stands still, so that a picture changes
-with its page and with nothing else. Look at each before you commit it.
+with its page, and with how long ago Now has looked at the broker. Look at each before
+you commit it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tests.browser.looking import NARROW, WIDE, Looker, Watch
 from tests.programs import find_program
 from tests.seeded.scene import Scene
 from tests.seeded.sites import Site, make_seeded_home, run_site
+from web.preferences import ZONE_COOKIE
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images"
 
@@ -89,12 +91,13 @@ def main() -> int:
         )
         looker = Looker(browser, watch)
         for picture in chosen:
-            page = looker.open(
-                site,
-                picture.path.format(failed=find_failed(site)),
-                width=picture.width,
-                theme=picture.theme,
+            context = looker.enter(site, width=picture.width, theme=picture.theme)
+            # Or the first page of all would not know yet where it is read.
+            context.add_cookies(
+                [{"name": ZONE_COOKIE, "value": "Europe/London", "url": site.url}]
             )
+            page = context.new_page()
+            page.goto(site.url + picture.path.format(failed=find_failed(site)))
             size = _take(page, options.into / f"{picture.name}.png")
             print(f"{picture.name:12}{size / 1000:8.0f} KB")  # noqa: T201 - a program
             if size > LARGEST:
