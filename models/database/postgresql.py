@@ -127,7 +127,8 @@ def _make_connect(url: sa.URL, timeout: timedelta) -> Callable[[], _DeadlineConn
         # much does, and executing it milliseconds
         "jit": "off",
         "statement_timeout": milliseconds,
-        "lock_timeout": milliseconds,
+        # sooner than the one above, whose error says nothing of a lock
+        "lock_timeout": milliseconds * 9 // 10,
         "idle_in_transaction_session_timeout": milliseconds,
     }
     given = ((name, f"{value}".replace(" ", r"\ ")) for name, value in settings.items())

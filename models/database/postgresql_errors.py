@@ -87,8 +87,17 @@ _READ_ONLY = "25006"
 _DISK_FULL, _NO_SPACE = "53100", "No space left on device"
 
 
-#: What SQLite says if its file cannot grow.
-_FULL_FILE = "database or disk is full"
+#: What SQLite says if its file cannot grow, and if another one writes for too long.
+_FULL_FILE, _LOCKED_FILE = "database or disk is full", "database is locked"
+
+#: SQLSTATE of a lock that was waited for in vain; and how to see who holds it.
+_LOCKED, _HOLDERS = (
+    "55P03",
+    (
+        "select pid, usename, state, query from pg_stat_activity where pid in"
+        " (select unnest(pg_blocking_pids(pid)) from pg_locks where not granted)"
+    ),
+)
 
 #: SQLSTATE of a transaction that was taken back, since it and another one waited for
 #: each other.
@@ -119,6 +128,16 @@ def make_unreachable(error: BaseException) -> UnreachableError:
         return UnreachableError(
             "the disk of the database is full. Free some space at MINUTEHAND_HOME (or"
             " the path in MINUTEHAND_DATABASE_URL), or set it to another folder"
+        )
+    if _get_state(cause) == _LOCKED:
+        said += (
+            f". Another session holds that lock: {_HOLDERS}. Let it end its"
+            " transaction, or end it: select pg_terminate_backend(PID)"
+        )
+    if said == _LOCKED_FILE:
+        said += (
+            ". Another program has been writing to it all the time, or left a"
+            " transaction open: a shell, a copy that is made. Let it end, or end it"
         )
     if _get_state(cause) in _FORGOTTEN:
         said += (

@@ -75,11 +75,12 @@ def _try_to_write(view: View) -> str | None:
     engine = view.connection.engine
     ticked_at = get_last_tick_at(view.connection)
     is_late = is_tick_late(view.holder, ticked_at, view.now)
-    if engine.dialect.name != "postgresql" or not is_late:
+    if not is_late:
         return None
     try:
         with writing(engine) as connection, rolled_back(connection):
-            connection.exec_driver_sql(_PROBE)
+            if engine.dialect.name == "postgresql":  # SQLite's lock is what it lacks
+                connection.exec_driver_sql(_PROBE)
     except RefusedError:  # temporary tables are not for everybody
         return None
     except UnreachableError as error:

@@ -147,6 +147,22 @@ def test_text_that_no_index_takes_is_not_the_servers_fault(postgres_engine: sa.E
         connection.execute(sa.insert(small_apps).values(uid=pages, name="shop"))
 
 
+def test_lock_that_is_held_for_too_long_is_told_with_how_to_find_its_holder(
+    postgres_engine: sa.Engine,
+):
+    """
+    A VACUUM FULL, a forgotten shell. What takes too long for other reasons is not
+    mistaken for it.
+    """
+    sooner = "select current_setting('lock_timeout')::interval"
+    later = "current_setting('statement_timeout')::interval"
+
+    with pytest.raises(UnreachableError, match=r"holds that lock: .*blocking_pids"):
+        fail_with(postgres_engine, "55P03")
+    with reading(postgres_engine) as connection:
+        assert connection.execute(sa.text(f"{sooner} < {later}")).scalar_one()
+
+
 def test_connection_to_a_server_that_cannot_serve_is_dropped(
     postgres_engine: sa.Engine,
 ):

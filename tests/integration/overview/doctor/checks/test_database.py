@@ -82,6 +82,20 @@ def test_full_disk_of_the_database_is_named_as_that(postgres_engine: sa.Engine):
     assert "Free some space there" in found.detail
 
 
+def test_file_that_another_program_locks_is_named_as_that(sqlite_url: str):
+    """Such as a shell in a transaction: the scheduler that waits for it is not dead."""
+    holder = make_engine(sqlite_url)
+    engine = make_engine(sqlite_url, timeout=timedelta(0))
+
+    with writing(holder):
+        (found,) = examine(engine, "database")
+    engine.dispose()
+    holder.dispose()
+
+    assert "bad" == found.health
+    assert "database is locked. Another program" in found.detail
+
+
 def test_broker_that_does_not_answer_is_bad(postgres_engine: sa.Engine):
     """What is recorded would wait there for ever."""
     (found,) = examine(postgres_engine, "broker", BROKER_URL=AWAY)
