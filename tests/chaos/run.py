@@ -134,7 +134,7 @@ def run_chaos(
     Args:
         folder: For data and logs.
         seconds: How long it goes on at least: each fault comes once, and storms, if
-            they are among the faults, after every other and until the end.
+            they are among the faults, after each third, the last, and until the end.
         seed: Of what the apps are like, what happens to them, and in which order.
         names: Of faults. None: all.
         apps: How many there are, each with a hundred actions.
@@ -154,7 +154,7 @@ def run_chaos(
             begun_at, started_s = datetime.now(UTC), time.monotonic()
             for number, fault in enumerate(faults, start=1):
                 cases.append(_do(world, fault))
-                if storms and number % 3 == 0:
+                if storms and (number % 3 == 0 or number == len(faults)):
                     cases.append(_do(world, make_storm()))
             while storms and (left_s := seconds - time.monotonic() + started_s) > 0:
                 cases.append(_do(world, make_storm(min(STORM_S, left_s))))
