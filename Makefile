@@ -94,7 +94,7 @@ coverage: $(STAMP) ## Run what `make test` runs, and fail below the branch cover
 .PHONY: test-api
 test-api: export MINUTEHAND_TEST_ALL = 1
 test-api: $(STAMP) ## Send the HTTP API whatever its document allows, and more, for minutes (ARGS="--fuzz-seed 7")
-	$(BIN)/pytest tests/integration/api/test_fuzzing.py --timeout 0 --fuzz-examples 300 $(ARGS)
+	$(PYTEST) tests/integration/api/test_fuzzing.py --timeout 0 --fuzz-examples 300 $(ARGS)
 
 .PHONY: test-time
 test-time: $(STAMP) ## Compare every clock change of every zone with the oracles (minutes)
