@@ -24,7 +24,6 @@ PAUSED = Finding("pause", Health.DOUBTFUL, "everything", "everything is paused",
 SLOW = Finding("lag", Health.DOUBTFUL, "5 of 100", "operations begin late")
 SILENT = Finding("worker", Health.DOUBTFUL, "celery@a", "a worker is silent")
 UNTITLED = Finding("tzdata", Health.DOUBTFUL, "it moves hello")
-FAILED_ONCE = DayCounts(failed=1, causes=1)
 FAILED = DayCounts(failed=55, causes=4, missed=5)
 
 
