@@ -65,8 +65,12 @@ class DatabasePrune:
             keys = [tuple(row) for row in connection.execute(old.limit(limit))]
             if not keys:
                 return 0
-            columns = old.selected_columns
-            deletion = sa.delete(columns[0].table).where(sa.tuple_(*columns).in_(keys))
+            first, *_ = columns = old.selected_columns
+            deletion = sa.delete(first.table).where(
+                # SQLite looks up no pairs by an index, but the first of each.
+                first.in_({key[0] for key in keys}),
+                sa.tuple_(*columns).in_(keys),
+            )
             if still is not None:
                 deletion = deletion.where(still)
             return connection.execute(deletion).rowcount

@@ -24,7 +24,7 @@ from models.database.tables import (
 from operations.adapters.prune import DatabasePrune
 from operations.ports import Prunable
 from tests import scheduling
-from tests.database import execute, fetch_rows
+from tests.database import execute, fetch_rows, note_walks
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 APP = "../Demo"
@@ -228,6 +228,23 @@ def test_revisions_go_unless_something_needs_them(engine: sa.Engine):
         kept = connection.execute(sa.select(scheduled_action_revisions.c.revision))
         assert {3, 5, 6, 7, 8} == set(kept.scalars())
     assert [2, 1, 0] == counts
+
+
+def test_batch_of_revisions_is_looked_up(sqlite_engine: sa.Engine):
+    """Nobody walks all revisions to remove those that are known by their keys."""
+    revision = {"uid": "w", "document": {}, "active": True, "change": "replaced"}
+    revision |= {"effective_from": NOW, "recorded_at": NOW - timedelta(days=60)}
+    execute(sqlite_engine, small_apps.insert().values(uid=APP, name="Demo"))
+    execute(sqlite_engine, scheduled_actions.insert().values(make_action("w")))
+    for number in (1, 2, 3):
+        added = scheduled_action_revisions.insert().values(
+            {**revision, "revision": number}
+        )
+        execute(sqlite_engine, added)
+    walked = note_walks(sqlite_engine)
+
+    assert 2 == DatabasePrune(sqlite_engine).prune("revisions", before=NOW, limit=9)
+    assert scheduled_action_revisions.name not in walked
 
 
 def test_answers_go_when_nobody_asks_for_them_again(engine: sa.Engine):
