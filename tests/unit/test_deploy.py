@@ -220,6 +220,20 @@ def test_alert_can_fire(rule: Rule):
     assert named <= reader.labels
 
 
+def test_broker_that_takes_nothing_is_one_alarm():
+    """Whether the leader heard so, or operations are late to be sent."""
+    alarms = {
+        rule.name
+        for rule in RULES
+        for sign, looks in re.findall(r'look(=~?|!~)"([^"]*)"', rule.expression)
+        for look in ("sending", "outbox")
+        if (look in looks.split("|")) != (sign == "!~")
+    }
+    counted = [rule for rule in RULES if "_send_errors_" in rule.expression]
+
+    assert 1 == len(alarms) + len(counted)
+
+
 @pytest.mark.parametrize("panel", PANELS, ids=[panel["title"] for panel in PANELS])
 def test_panel_has_something_to_show(panel: dict[str, Any]):
     """Its metrics and labels are there, also those of its legends."""

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
+from actions.lease import get_send_failure
 from actions.pausing.pause_state import Pause
 from actions.pausing.queues import fetch_queue_pauses
 from actions.read_actions import fetch_left_behind, fetch_quarantined
@@ -50,9 +51,9 @@ def look_at_followers(view: View) -> Iterator[Finding]:
 
 
 def look_at_outbox(view: View) -> Iterator[Finding]:
-    """Look for operations that should have been sent."""
+    """Look for operations that should have been sent, if nobody has said why not."""
     unsent = fetch_unsent(view.connection, now=view.now)
-    if unsent:
+    if unsent and get_send_failure(view.connection) is None:
         oldest = unsent[0].send_at
         assert oldest is not None  # a pending operation has an instant to be sent at
         since = view.show(oldest)

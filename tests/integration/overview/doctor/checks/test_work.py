@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
+from actions.lease import Leader, record_send_failure
 from actions.pausing.queues import pause_queue
 from models.operation_state import Queue, Reason
 from overview.doctor.checks.work import fetch_unsent
@@ -159,9 +160,13 @@ def test_what_is_not_sent_is_bad(postgres_engine: sa.Engine):
     add(postgres_engine, ago=2 * MINUTE)
 
     (found,) = examine(postgres_engine, "outbox")
+    assert Leader(postgres_engine).hold()
+    write_by(postgres_engine, record_send_failure, "NOAUTH Authentication required")
 
     assert ([], "bad") == (before, found.health)
     assert found.detail.startswith("1 operation waits to be sent")
+    # The broker's own words say why: one fault is one alarm.
+    assert [] == examine(postgres_engine, "outbox")
 
 
 def test_troubles_of_the_last_hour_are_told_by_app_and_reason(engine: sa.Engine):
