@@ -87,11 +87,12 @@ from operations cross join lateral unnest(
 where recorded_at between %(begin)s and %(end)s
 """
 _MARKS = """
-insert into deliveries (operation_id, step, recipient, state, updated_at)
-select operation_id, name, 'user-' || who, 'sent', finished_at
-from operation_steps cross join generate_series(1, 3) who
-where name = 'send_email'
-    and finished_at > %(begin)s and finished_at <= %(end)s + interval '1 s'
+insert into deliveries (operation_id, step, recipient, state, updated_at, app)
+select s.operation_id, s.name, 'user-' || who, 'sent', s.finished_at, o.app
+from operation_steps s join operations o on o.id = s.operation_id
+cross join generate_series(1, 3) who
+where s.name = 'send_email'
+    and s.finished_at > %(begin)s and s.finished_at <= %(end)s + interval '1 s'
 """
 
 _APPS = """

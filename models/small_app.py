@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from datetime import date
 from functools import partial
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -186,19 +186,6 @@ class SourceModel(DocumentModel):
     format: Literal["csv", "json", "jsonl", "ndjson", "parquet"] | None = optional(
         "csv"
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_database(cls, source: Any) -> Any:
-        # It used to be accepted; an address that a tenant writes could lead anywhere.
-        if isinstance(source, dict) and "database" in source:
-            raise RuleError(
-                "'database' is no longer accepted: only operators name databases.",
-                'Write "connection": "warehouse", with a name that the operator has in'
-                " MINUTEHAND_SQL_CONNECTIONS.",
-            )
-
-        return source
 
     @model_validator(mode="after")
     def _refuse_mixtures(self) -> Self:

@@ -213,9 +213,12 @@ def add_mails(
     **values: Any,
 ) -> None:
     """Write what became, at *at*, of the mails of a step, by their recipients."""
+    app = sa.select(operations.c.app).where(operations.c.id == operation_id)
     of = {"operation_id": operation_id, "step": step, "updated_at": at, **values}
-    rows = [{**of, "recipient": to, "state": state} for to, state in states.items()]
-    execute(engine, sa.insert(deliveries), rows)
+    with writing(engine) as connection:
+        of["app"] = connection.scalar(app)
+        rows = [{**of, "recipient": to, "state": state} for to, state in states.items()]
+        connection.execute(sa.insert(deliveries), rows)
 
 
 def add_log(

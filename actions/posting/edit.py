@@ -247,19 +247,9 @@ def _read_changed(
     terms: Terms,
     patch: dict[str, JsonValue],
 ) -> ScheduledActionModel:
-    """
-    Return the action that a stored *document* of *app* becomes by *patch*.
-
-    For new documents the default is to wait for the end of the task. A stored one
-    without a word about it does not, and a change of something else must not change it.
-    """
-    steps = document["operations"]
-    task = steps.get("run_task") if isinstance(steps, dict) else None
-    waits = {}
-    if isinstance(task, dict) and "wait" not in task:
-        waits = {"operations": {"run_task": {"wait": False}}}
+    """Return the action that a stored *document* of *app* becomes by *patch*."""
     return read_action_object(
-        apply_merge_patch(apply_merge_patch(document, waits), patch),
+        apply_merge_patch(document, patch),
         default_timezone=_get_zone(connection, app, terms),
         task_rules=terms.get_rules(app),
     )

@@ -683,7 +683,7 @@ def _make_operations() -> None:
         sa.Column("updated_at", UtcDateTime, nullable=False),
         sa.Column("resolved_by", sa.Text()),
         sa.Column("resolved_at", UtcDateTime),
-        sa.Column("app", sa.Text()),
+        sa.Column("app", sa.Text(), nullable=False),
         sa.Column("content", sa.Text()),
         sa.ForeignKeyConstraint(
             ["operation_id"],

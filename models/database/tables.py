@@ -688,8 +688,8 @@ deliveries = _table(
     # who decided about an uncertain mail, and when
     Column("resolved_by", sa.Text),
     Column("resolved_at", UtcDateTime),
-    # that of the operation; null: made by a program that did not write it
-    Column("app", sa.Text),
+    # that of the operation
+    Column("app", sa.Text, nullable=False),
     # what was handed over: a digest of mail_contents, or too large; null: not kept
     Column("content", sa.Text),
     # doctor, mails list: mails that an operator has to decide about

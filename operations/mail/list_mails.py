@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -103,7 +102,7 @@ class MailFilter:
         elif self.state is not None:
             yield _MARKS.state == self.state
         for column, value in (
-            (_OPERATIONS.app, self.app),
+            (_MARKS.app, self.app),
             (_OPERATIONS.action_uid, self.action_uid),
             (_MARKS.operation_id, self.operation_id),
         ):
@@ -193,9 +192,6 @@ _OPERATIONS = operations.c
 #: The latest first; the rest of the key orders those of the same instant.
 _ORDER = (_MARKS.updated_at, _MARKS.operation_id, _MARKS.step, _MARKS.recipient)
 
-#: The same of a row.
-_position = attrgetter("updated_at", "operation_id", "step", "recipient")
-
 _SHOWN = (
     *(_MARKS.operation_id, _OPERATIONS.app, _OPERATIONS.action_uid, _MARKS.step),
     *(_MARKS.recipient, _MARKS.state, _MARKS.error, _MARKS.updated_at),
@@ -214,17 +210,12 @@ def fetch_mails(
     """
     query = sa.select(*_SHOWN, _OPERATIONS.triggered_by)
     query = query.join_from(deliveries, operations).where(*wanted.match())
-    has_few = _has_few(connection, wanted, most)
-    found: list[sa.Row[Any]] = []
-    for owned in own_mails(wanted.app):
-        asked = query.where(*owned)
-        key: Key = _ORDER
-        if has_few:
-            # Or all mails would be walked, in the hope to meet some of its few.
-            mails = asked.cte("mails").prefix_with("MATERIALIZED")
-            asked, key = sa.select(mails), [mails.c[each.name] for each in _ORDER]
-        found += connection.execute(select_latest(asked, page, key))
-    found.sort(key=_position, reverse=True)
+    key: Key = _ORDER
+    if _has_few(connection, wanted, most):
+        # Or all mails would be walked, in the hope to meet some of its few.
+        mails = query.cte("mails").prefix_with("MATERIALIZED")
+        query, key = sa.select(mails), [mails.c[each.name] for each in _ORDER]
+    found: Any = connection.execute(select_latest(query, page, key)).all()
     part = cut_part(found, page, _ORDER)
     return Part([ListedMail(**_read_row(row)) for row in part.entries], part.following)
 
@@ -238,20 +229,6 @@ def _has_few(connection: sa.Connection, wanted: MailFilter, most: int) -> bool:
     some = mails.where(*runs).limit(most + 1).subquery()
     count = sa.select(sa.func.count()).select_from(some)
     return connection.execute(count).scalar_one() <= most
-
-
-def own_mails(app: str | None) -> Iterator[tuple[sa.ColumnElement[bool], ...]]:
-    """
-    Yield the conditions for the mails of *app*, each served by an index.
-
-    Programs that do not write the app of a mail may run beside this one, and their
-    mails stay for as long as their operations do.
-    """
-    if app is None:
-        yield ()
-        return
-    yield (_MARKS.app == app,)
-    yield (_MARKS.app.is_(None), _OPERATIONS.app == app)
 
 
 def fetch_mail(
@@ -348,25 +325,18 @@ def _find_headers(row: Any, senders: Senders | None) -> Iterator[MailHeader]:
 
 def count_mails(connection: sa.Connection, wanted: MailFilter) -> Counter[str]:
     """Return how many mails are meant, by state."""
-    counts: Counter[str] = Counter()
-    for query in _find_queries(wanted, _MARKS.state, sa.func.count()):
-        for state, count in connection.execute(query.group_by(_MARKS.state)):
-            counts[state] += count
-    return counts
+    query = _select(wanted, _MARKS.state, sa.func.count()).group_by(_MARKS.state)
+    return Counter(dict(connection.execute(query).all()))
 
 
-def _find_queries(
-    wanted: MailFilter, *columns: sa.ColumnElement[Any]
-) -> Iterator[sa.Select[Any]]:
-    """Yield what selects *columns* of the mails that are meant, in parts."""
-    of_any = [*replace(wanted, app=None).match()]
-    for owned in own_mails(wanted.app):
-        query = sa.select(*columns).where(*of_any, *owned)
-        if wanted.action_uid is not None or len(owned) > 1:
-            # To look up the operation of each mail takes ten times as long as to count
-            # the mails, so that is not done where no condition asks for it.
-            query = query.join_from(deliveries, operations)
-        yield query
+def _select(wanted: MailFilter, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Return what selects *columns* of the mails that are meant."""
+    query = sa.select(*columns).where(*wanted.match())
+    if wanted.action_uid is None:
+        # To look up the operation of each mail takes ten times as long as to count the
+        # mails.
+        return query.select_from(deliveries)
+    return query.join_from(deliveries, operations)
 
 
 def count_lately(
@@ -400,19 +370,13 @@ def _count_latest(
     connection: sa.Connection, wanted: MailFilter, most: int
 ) -> Counter[str]:
     """Count the latest *most* mails that are meant, by state."""
-    counts: Counter[str] = Counter()
-    for query in _find_queries(wanted, _MARKS.state):
-        latest = query.order_by(_MARKS.updated_at.desc()).limit(most).subquery()
-        counted = sa.select(latest.c.state, sa.func.count())
-        for state, count in connection.execute(counted.group_by(latest.c.state)):
-            counts[state] += count
-    return counts
+    latest = _select(wanted, _MARKS.state).order_by(_MARKS.updated_at.desc())
+    some = latest.limit(most).subquery()
+    query = sa.select(some.c.state, sa.func.count()).group_by(some.c.state)
+    return Counter(dict(connection.execute(query).all()))
 
 
 def count_operations(connection: sa.Connection, wanted: MailFilter) -> int:
     """Return how many operations have mails that are meant."""
-    return connection.execute(
-        sa.select(sa.func.count(_MARKS.operation_id.distinct()))
-        .join_from(deliveries, operations)
-        .where(*wanted.match())
-    ).scalar_one()
+    query = _select(wanted, sa.func.count(_MARKS.operation_id.distinct()))
+    return int(connection.execute(query).scalar_one())

@@ -1,4 +1,4 @@
-"""Tasks that were stored before anybody waited for their end, and whose they are."""
+"""Whose tasks are that stored actions send."""
 
 from __future__ import annotations
 
@@ -8,32 +8,16 @@ from zoneinfo import ZoneInfo
 import pytest
 import sqlalchemy as sa
 
-from actions.posting.edit import Terms, patch_text, post_text, roll_back
+from actions.posting.edit import Terms, patch_text, post_text
 from actions.posting.post import SeenAction
 from models.database.engine import writing
 from models.errors import InvalidDocumentError
 from models.fields.task_rules import ConnectionRules, TaskRules
 from overview.previews import PreviewTerms, preview_text
-from tests.database import write_by
 from tests.scheduling import add_app, fetch_action, post
 
 TERMS = Terms(task_rules=TaskRules("minutehand"))
 TASK = {"name": "shop.report", "queue": "reports"}
-
-
-@pytest.mark.parametrize("given", [{"name": "other"}, {"catch_up": {"runs": "all"}}])
-def test_change_of_something_else_does_not_make_it_wait(
-    engine: sa.Engine, given: dict[str, object]
-):
-    """The default is for new documents; what has run for a year runs as before."""
-    add_app(engine)
-    uid = post(engine, operations={"run_task": TASK}).uid
-    write_by(engine, patch_text, SeenAction(uid), json.dumps(given), terms=TERMS)
-    patched = fetch_action(engine, uid).document["operations"]["run_task"]
-    write_by(engine, roll_back, SeenAction(uid), 1, terms=TERMS)
-    rolled_back = fetch_action(engine, uid).document["operations"]["run_task"]
-
-    assert {**TASK, "wait": False} == patched == rolled_back
 
 
 def test_connection_of_another_app_is_refused_at_post_and_preview(engine: sa.Engine):

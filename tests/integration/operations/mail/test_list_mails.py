@@ -31,8 +31,7 @@ def _mailed(engine: sa.Engine) -> None:
             "recipient": f"user{number:02}",
             "state": "failed" if number % 3 == 0 else "sent",
             "updated_at": NOON + timedelta(minutes=number // 4),
-            # that of an older program has none
-            "app": app if number % 2 else None,
+            "app": app,
         }
         for operation, app in ((OURS, "app"), (THEIRS, "other"))
         for number in range(20)

@@ -98,9 +98,9 @@ APPS = [
     Bad(source(sql="select 1"), "/domains/0/source", "one is missing", "operator"),
     Bad(
         source(sql="select 1", database="postgresql://a:secret@b/c"),
-        "/domains/0/source",
-        "'database' is no longer accepted",
-        '"connection": "warehouse"',
+        "/domains/0/source/database",
+        "'database' is not a known key",
+        "connection",
     ),
     Bad(
         source(sql="select 1", connection="a b"),
