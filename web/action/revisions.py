@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from starlette.responses import Response
@@ -24,7 +22,6 @@ from models.fields.zone import load_zone
 from models.paging import Page, Part
 from models.revision import OF_DOCUMENT, ActionState
 from models.role import Role
-from models.units import format_count
 from overview.actions.shown import ShownAction, fetch_shown_action
 from serving.context import Context, Editor, Viewer
 from web.editor.draft import Draft, Judged, judge, write_text
@@ -145,90 +142,3 @@ def _check_number(revision: int) -> int:
     if not 1 <= revision <= LARGEST_REVISION:
         raise NotFoundError(f"there is no revision {revision}")
     return revision
-
-
-#: Lines that stay the same around one that differs.
-_AROUND = 3
-
-#: Lines that are shown.
-MOST_SHOWN = 600
-
-#: What is compared, old times new lines: a worst case of a tenth of a second. Larger
-#: changes are shown as all of the old and all of the new.
-_MOST_COMPARED = 1_000_000
-
-
-class TextLine(NamedTuple):
-    """A line: ``keep``, ``ins``, ``del``, or ``gap`` for those that are left out."""
-
-    kind: str
-    text: str
-
-
-def compare_texts(before: Sequence[str], after: Sequence[str]) -> list[TextLine]:
-    """
-    Return how the lines *after* differ from those *before*; all of them if they do not.
-
-    >>> compare_texts(["{", "a", "}"], ["{", "b", "}"])[1:3]
-    [TextLine(kind='del', text='a'), TextLine(kind='ins', text='b')]
-    """
-    if before == after:
-        return _cut([TextLine("keep", line) for line in after])
-    begin, end = (max(each - _AROUND, 0) for each in _count_ends(before, after))
-    old, new = before[begin : len(before) - end], after[begin : len(after) - end]
-    lines: list[TextLine] = []
-    for group in _find_changes(old, new):
-        if lines:
-            lines.append(TextLine("gap", "…"))
-        for tag, start, stop, new_start, new_stop in group:
-            if tag == "equal":
-                lines += [TextLine("keep", line) for line in old[start:stop]]
-            else:
-                lines += [TextLine("del", line) for line in old[start:stop]]
-                lines += [TextLine("ins", line) for line in new[new_start:new_stop]]
-    return _cut(lines)
-
-
-def _find_changes(
-    old: Sequence[str], new: Sequence[str]
-) -> Iterable[Sequence[tuple[str, int, int, int, int]]]:
-    """Return what differs, with what is around it."""
-    if len(old) * len(new) > _MOST_COMPARED:
-        begin, end = _count_ends(old, new)
-        last, new_last = len(old) - end, len(new) - end
-        return [
-            [
-                ("equal", 0, begin, 0, begin),
-                ("replace", begin, last, begin, new_last),
-                ("equal", last, len(old), new_last, len(new)),
-            ]
-        ]
-    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
-    return matcher.get_grouped_opcodes(_AROUND)
-
-
-def _count_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """Return how many lines are the same at the beginning, and at the end."""
-    begin = _count_same(before, after)
-    most = min(len(before), len(after)) - begin
-    end = _count_same(before[: -most - 1 : -1], after[: -most - 1 : -1]) if most else 0
-    return begin, end
-
-
-def _count_same(before: Sequence[str], after: Sequence[str]) -> int:
-    count = 0
-    for old, new in zip(before, after, strict=False):
-        if old != new:
-            break
-        count += 1
-    return count
-
-
-def _cut(lines: list[TextLine]) -> list[TextLine]:
-    more = len(lines) - MOST_SHOWN
-    if more <= 0:
-        return lines
-    return [
-        *lines[:MOST_SHOWN],
-        TextLine("gap", f"… and {format_count(more, 'line', 'lines')} more"),
-    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,9 +19,10 @@ from actions.pausing import pause_and_resume
 from actions.posting.post import delete_action
 from actions.posting.revisions import refuse_action
 from actions.previews.preview import Preview
-from actions.read_actions import RevisionNote, fetch_document
+from actions.read_actions import RevisionNote, compare_revisions
 from dispatch.backfills.requests import fetch_shown_backfills
 from dispatch.manual_runs import run_now
+from models.door.differences import ValueDifference
 from models.errors import (
     InvalidDocumentError,
     MinutehandError,
@@ -54,7 +54,6 @@ from web import action_words
 from web.action.days_chart import DayMap, Trend, count_weeks, draw_days, draw_trend
 from web.action.fetch_days import ActionDays, fetch_action_days
 from web.action.fetch_preview import preview_stored
-from web.action.revisions import TextLine, compare_texts
 from web.charts import Spark, draw_even_spark
 from web.forms import Form, go_to
 from web.guarding import make_router
@@ -100,30 +99,23 @@ def fetch_reached(connection: sa.Connection, uid: str) -> ReachedRecipients:
 
 
 class Difference(NamedTuple):
-    """How two documents differ, line by line."""
+    """How the document differs from the one before. old: None if that is gone."""
 
     old: RevisionNote | None
     new: RevisionNote
-    lines: Sequence[TextLine]
+    found: Sequence[ValueDifference]
 
 
 def fetch_difference(connection: sa.Connection, found: DetailedAction) -> Difference:
     """Return how the document differs from the one before, if that is still there."""
     changes = [each for each in found.revisions if each.change in OF_DOCUMENT]
-    document = found.document
     newest = changes[0] if changes else found.revisions[0]
-    older = [each for each in changes[1:] if each.revision < newest.revision]
-    for old in older[:1]:
-        try:
-            before = fetch_document(connection, found.uid, old.revision)
-        except NotFoundError:  # pruned since
-            break
-        return Difference(old, newest, compare_texts(_write(before), _write(document)))
-    return Difference(None, newest, compare_texts(_write(document), _write(document)))
-
-
-def _write(document: Mapping[str, Any]) -> list[str]:
-    return json.dumps(document, indent=2, ensure_ascii=False).splitlines()
+    for old in [each for each in changes if each.revision < newest.revision][:1]:
+        with suppress(NotFoundError):  # pruned since
+            numbers = old.revision, newest.revision
+            compared = compare_revisions(connection, found.uid, *numbers)
+            return Difference(old, newest, compared.differences)
+    return Difference(None, newest, ())
 
 
 class Drawn(NamedTuple):

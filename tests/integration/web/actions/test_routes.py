@@ -346,7 +346,7 @@ def test_runs_that_did_not_go_well_say_why(page: TestClient, engine: sa.Engine):
 
 
 def test_the_last_change_is_shown(page: TestClient, engine: sa.Engine):
-    """Line by line, against the document before; a pause changes no document."""
+    """Against the document before; a pause changes no document."""
     document: dict[str, Any] = {"uid": "nightly", "name": "Renamed", "when": PARIS}
     post(engine, "shop", replace_it=True, **document)
     write_by(engine, pause_action, "nightly")
