@@ -68,13 +68,6 @@ class Places:
         text, start, is_there, key_at = found
         return find_line(text, key_at if of_key and is_there else start)
 
-    def find_span(self, pointer: str) -> tuple[int, int] | None:
-        """Return where in the text a value begins and ends; None: it is not there."""
-        found = self._find(pointer)
-        if found is None or not found[2]:
-            return None
-        return found[1], _SKIPPER.raw_decode(*found[:2])[1]
-
     def show(self, pointer: str) -> str | None:
         """Return how messages show what *pointer* points at; None: it is not there."""
         found = self._find(pointer)

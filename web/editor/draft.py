@@ -10,7 +10,7 @@ request, and what the page shows of the answer.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from zoneinfo import ZoneInfo
@@ -22,7 +22,6 @@ from actions.list_actions import WHEN_KEYS
 from actions.read_actions import RevisionNote, compare_revisions, fetch_revision_part
 from models.door.differences import ValueDifference
 from models.door.json_text import decode_json
-from models.door.places import Places
 from models.errors import (
     InvalidDocumentError,
     MinutehandError,
@@ -65,49 +64,6 @@ def write_text(document: Mapping[str, JsonValue]) -> str:
     }
     """
     return _write_object(document, "")
-
-
-def replace_members(
-    text: str, old: Mapping[str, JsonValue], new: Mapping[str, JsonValue]
-) -> str:
-    """
-    Return *text* so that it says *new*.
-
-    Args:
-        text: Of *old*.
-        old: An object.
-        new: The same with other members. An object that lost or got members is written
-            anew; everything else stays as it is written.
-    """
-    if old == new and text.strip():
-        return text
-    edits = []
-    places = Places(text)
-    for pointer, value, depth in _find_edits(old, new, "", 1):
-        span = places.find_span(pointer) if pointer else None
-        if span is None:
-            return write_text(new)
-        edits.append((span, _write(value, _INDENT * depth)))
-    # From the end, so that what was found before stays where it is.
-    for (start, end), written in sorted(edits, reverse=True):
-        text = text[:start] + written + text[end:]
-    return text
-
-
-def _find_edits(
-    old: Mapping[str, JsonValue], new: Mapping[str, JsonValue], path: str, depth: int
-) -> Iterator[tuple[str, JsonValue, int]]:
-    """Yield the smallest objects or values that differ: pointer, value and depth."""
-    if list(old) != list(new):
-        yield path, dict(new), depth - 1
-        return
-    for key, value in new.items():
-        before = old[key]
-        pointer = f"{path}/{key.replace('~', '~0').replace('/', '~1')}"
-        if isinstance(before, dict) and isinstance(value, dict):
-            yield from _find_edits(before, value, pointer, depth + 1)
-        elif value != before:
-            yield pointer, value, depth
 
 
 def replace_token(text: str, place: tuple[int, int], instead: str) -> str:
@@ -201,9 +157,8 @@ class Draft:
         if self.document is not None:
             try:
                 changed = BUILDERS[name].put(self.document, form)
-                return replace(
-                    self, text=replace_members(self.text, self.document, changed)
-                )
+                is_said = changed == self.document and bool(self.text.strip())
+                return self if is_said else replace(self, text=write_text(changed))
             except RuleError as error:
                 problem = Problem("", error.message, error.hint)
         raise InvalidDocumentError((problem,))

@@ -255,7 +255,7 @@ def test_builder_writes_when_it_is_asked_to(ada: TestClient, engine: sa.Engine):
     assert (before, "4:15 pm") == (get_text(shown), get_fields(shown)["when_time"])
     assert "Every day at 16:15" in shown.text
     assert "Not in the document yet" in shown.text
-    assert before.replace("30 2 * * *", "15 16 * * *") == get_text(put)
+    assert before.replace("30 2 * * *", "15 16 * * *").strip() == get_text(put)
     assert "16:15" == get_fields(put)["when_time"]
     document = fetch_action(engine, get_uid(saved)).document
     assert "15 16 * * *" == document["when"]["cron_rule"]

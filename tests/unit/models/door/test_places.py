@@ -123,4 +123,3 @@ def test_text_with_many_problems_is_read_once(monkeypatch: pytest.MonkeyPatch) -
 def test_nothing_has_nothing_to_show() -> None:
     """A body without a letter is refused, and the refusal has nothing to quote."""
     assert Places(b"  ").show("") is None
-    assert Places(b"").find_span("") is None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from web.editor.draft import replace_members, write_text
+from web.editor.draft import write_text
 from web.editor.duration_words import read_duration, tell_duration
 
 
@@ -22,26 +22,6 @@ from web.editor.duration_words import read_duration, tell_duration
 def test_text_says_what_the_document_says(document: Any) -> None:
     """Over as many lines as it takes."""
     assert document == json.loads(write_text(document))
-
-
-def test_only_what_differs_is_written_anew() -> None:
-    """Spaces, line ends and escapes of the rest stay."""
-    text = '{ "a" :1,\t"b/~":  {"x":\n2}, "c":"\\u00e9" }\n\n'
-    old: dict[str, Any] = {"a": 1, "b/~": {"x": 2}, "c": "é"}
-
-    other = replace_members(text, old, {**old, "a": 3, "b/~": {"y": [1]}})
-    inner = replace_members(text, old, {**old, "b/~": {"x": "z"}})
-
-    assert '{ "a" :3,\t"b/~":  {"y": [1]}, "c":"\\u00e9" }\n\n' == other
-    assert text.replace("2", '"z"') == inner
-
-
-def test_new_or_lost_members_write_the_whole_anew() -> None:
-    """There is no place where they would surely belong."""
-    assert '{\n    "a": 1,\n    "b": 2\n}' == replace_members(
-        '{"a":1}', {"a": 1}, {"a": 1, "b": 2}
-    )
-    assert '{\n    "b": 2\n}' == replace_members("{}", {"a": 1}, {"b": 2})
 
 
 @pytest.mark.parametrize(
