@@ -19,7 +19,7 @@ from overview.operations import ShownOperation, fetch_filled_part
 from serving.context import Context, Viewer
 from serving.cursors import write_cursor
 from web.guarding import make_router
-from web.operations.count_states import StateCounts, count_states
+from web.operations.fetch_states import StateCounts, count_states
 from web.operations.list_query import CHOICES, RANGE_WORDS, AskedList, read_asked
 from web.preferences import Clocks, format_offset
 from web.query import read_part

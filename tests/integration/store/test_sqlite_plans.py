@@ -28,7 +28,7 @@ from tests.database import note_walks, read_by, write_by
 from tests.scheduling import add_app, post
 from web.now.fetch_not_run import fetch_not_run
 from web.now.fetch_running import fetch_under_way
-from web.operations.count_states import count_states
+from web.operations.fetch_states import count_states
 
 #: Of a few rows; and those that are walked from their end, as far as a bound.
 CHEAP = {

@@ -13,7 +13,7 @@ from operations.operation_filter import OperationFilter
 from operations.reasons import make_cause
 from tests.database import read_by
 from tests.scheduling import add_mails, add_revision, edit, make_operation, record_all
-from web.operations.count_states import StateCounts, count_states
+from web.operations.fetch_states import StateCounts, count_states
 
 ALL = [make_operation(number) for number in range(6)]
 FAILED = frozenset({OperationState.FAILED})
