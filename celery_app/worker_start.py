@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -160,6 +161,13 @@ def _limit_concurrency(
     taken = set(_split(options.get("queues")) or WORKER_QUEUES) - left_out
     if is_heavy(taken):
         conf.worker_concurrency = HEAVY_CONCURRENCY
+
+
+@celeryd_init.connect
+def _start_again_as_module(**_arguments: object) -> None:
+    """Let Celery, which starts again on SIGHUP as ``python sys.argv``, find itself."""
+    if Path(sys.argv[0]).name == "__main__.py":  # started as ``python -m celery``
+        sys.argv[:1] = ["-m", "celery"]
 
 
 def _split(queues: str | Iterable[str] | None) -> list[str]:

@@ -67,6 +67,10 @@ def fetch(engine: sa.Engine) -> list[Seen]:
     return read_by(engine, fetch_processes)
 
 
+def _fetch_but(engine: sa.Engine, former: Seen) -> list[Seen]:
+    return [each for each in fetch(engine) if each.started_at != former.started_at]
+
+
 def end(worker: subprocess.Popen[bytes], log: Path) -> None:
     """End it warmly, and assert that each line it has logged is JSON."""
     worker.send_signal(signal.SIGTERM)
@@ -79,10 +83,12 @@ def end(worker: subprocess.Popen[bytes], log: Path) -> None:
 def test_worker_has_a_row_for_as_long_as_it_runs(
     shared: sa.Engine, postgres_url: str, redis_url: str, tmp_path: Path
 ):
-    """It says where it runs and what it takes."""
+    """It says where it runs and what it takes, also after SIGHUP: it starts again."""
     log, environ = tmp_path / "log", make_environ(tmp_path, postgres_url, redis_url)
     with run_process(OURS, log=log, environ=environ) as worker:
-        (seen,) = wait_until(lambda: fetch(shared), what="a row")
+        (first,) = wait_until(lambda: fetch(shared), what="a row")
+        worker.send_signal(signal.SIGHUP)
+        (seen,) = wait_until(lambda: _fetch_but(shared, first), what="another row")
         end(worker, log)
 
     assert [] == fetch(shared)
