@@ -152,11 +152,6 @@ def _read_cron(draft: ActionDraft, state: _State) -> _Rules:
         name: [_write(each) for each in fields[name]["expressions"]] for name in _FIELDS
     }
     numbers = {name: _read_numbers(texts[name], _FIELDS[name]) for name in _FIELDS}
-    if len(numbers["second"]) != 1:
-        refuse(
-            f"It runs {len(numbers['second'])} times a minute; a tick is a minute. Let"
-            " a task of every minute do it in a loop, or leave the job where it is."
-        )
     zone = _name_zone(state["timezone"])
     given = [name for name in _FIELDS if not fields[name].get("is_default")]
     said = [f"{name}={','.join(texts[name])}" for name in given]
@@ -166,14 +161,10 @@ def _read_cron(draft: ActionDraft, state: _State) -> _Rules:
     clock = ClockFields(
         *(numbers["minute"], numbers["hour"], numbers["day"], numbers["month"]),
         weekdays=frozenset((day + 1) % 7 for day in numbers["day_of_week"]),
-        second=min(numbers["second"]),
+        seconds=numbers["second"],
         years=_find_coming_years(draft, numbers["year"], zone),
     )
     _add_jitter(draft, state)
-    if clock.second:
-        draft.differences.append(
-            f"Second {clock.second} is sent by the tick after it, at the full minute."
-        )
     if numbers["week"] != _FIELDS["week"]:
         weeks = spell(numbers["week"], _FIELDS["week"])
         refuse(
@@ -222,7 +213,8 @@ def _make_rules(
         if WEEKDAY_NAMES.get(day) in clock.weekdays
     ]
     found = [clock.make_rule(zone)] if clock.days else []
-    if (counted or is_last) and (clock.second or clock.years is not None):
+    counts_days = counted or is_last
+    if counts_days and (clock.seconds != EVERY.seconds or clock.years is not None):
         refuse(
             "Counted days with a second or single years are no rule of ours."
             " Leave out the second, or set start and end dates."

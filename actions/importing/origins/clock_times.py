@@ -121,7 +121,7 @@ class ClockFields:
         weekdays: Sunday is 0.
         either: True: a day need only match one of *days* and *weekdays*.
         written: Five fields as somebody wrote them, for cron. None: not so.
-        second: Of the minute.
+        seconds: 0 to 59.
         years: None: every year.
     """
 
@@ -132,7 +132,7 @@ class ClockFields:
     weekdays: frozenset[int] = frozenset(range(7))
     either: bool = False
     written: str | None = None
-    second: int = 0
+    seconds: frozenset[int] = frozenset({0})
     years: frozenset[int] | None = None
 
     def make_rule(self, timezone: str) -> dict[str, JsonValue]:
@@ -142,7 +142,7 @@ class ClockFields:
         Raises:
             CannotBeError: If neither can say it.
         """
-        if not self.second and self.years is None:
+        if self.seconds == EVERY.seconds and self.years is None:
             # A step with a star is a star to cron: then both day fields must match.
             spelled = [
                 self.spell_cron(
@@ -175,7 +175,8 @@ class ClockFields:
         years = "*" if self.years is None else ",".join(map(str, sorted(self.years)))
         date = f"{years}-{_pad(self.months, EVERY.months)}{day}"
         time = f"{_pad(self.hours, EVERY.hours)}:{_pad(self.minutes, EVERY.minutes)}"
-        time += f":{self.second:02}" if self.second else ""
+        if self.seconds != EVERY.seconds:
+            time += f":{_pad(self.seconds, EVERY.minutes)}"
         return f"{weekdays} {date} {time}".lstrip()
 
     def _is(self, text: str) -> bool:
@@ -200,7 +201,7 @@ class ClockFields:
         )
 
 
-#: All times of all days.
+#: All minutes of all days.
 EVERY = ClockFields()
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta, timezone
 from itertools import islice
 from typing import Any
@@ -181,17 +181,15 @@ def _propose(rule: Recurrence) -> Iterator[list[JsonValue]]:
     is_step = rule.interval > 1 or rule.freq == _SECONDLY
     if is_step and rule.freq >= _WEEKLY and rule.by.keys() <= in_a_step:
         yield _make_grids(rule)
-    clocks = _make_clocks(rule)
-    yield [clock.make_rule(rule.zone) for clock in clocks]
+    clock = _make_clock(rule)
+    yield [clock.make_rule(rule.zone)]
     for day, weekday_words in _count_days(rule) if rule.freq <= _DAILY else ():
-        yield [
-            {"cron_rule": clock.spell_cron(day, weekday_words), "timezone": rule.zone}
-            for clock in clocks
-        ]
+        cron_rule = clock.spell_cron(day, weekday_words)
+        yield [{"cron_rule": cron_rule, "timezone": rule.zone}]
 
 
-def _make_clocks(rule: Recurrence) -> list[ClockFields]:
-    """Return rule as sets of numbers, one for each second of its minutes."""
+def _make_clock(rule: Recurrence) -> ClockFields:
+    """Return rule as sets of numbers."""
     start, freq, by = rule.dtstart, rule.freq, dict(rule.by)
     if not by.keys() & {"bymonthday", "byweekday"}:
         if freq <= _MONTHLY:
@@ -214,16 +212,15 @@ def _make_clocks(rule: Recurrence) -> list[ClockFields]:
         months &= _step(start.month, rule.interval, EVERY.months)
     if freq == _YEARLY and rule.interval > 1:
         years = frozenset(range(start.year, 2200, rule.interval))
-    clock = ClockFields(
+    return ClockFields(
         read("byminute", _MINUTELY, start.minute, EVERY.minutes),
         read("byhour", _HOURLY, start.hour, EVERY.hours),
         frozenset(by.get("bymonthday", EVERY.days)),
         months,
         _read_weekdays(by.get("byweekday", ())) or EVERY.weekdays,
+        seconds=frozenset(by.get("bysecond", (start.second,))),
         years=years,
     )
-    seconds = by.get("bysecond", (start.second,))
-    return [replace(clock, second=each) for each in seconds]
 
 
 def _step(start: int, interval: int, every: frozenset[int]) -> frozenset[int]:
