@@ -25,11 +25,6 @@ def test_mutants_break_a_promise(mutant: Mutant) -> None:
     assert caught is not None, f"not found by {mutant.seeds}; look for new seeds"
 
 
-def test_names_are_unique() -> None:
-    """Each mutant is a mistake of its own."""
-    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
-
-
 def test_there_are_many() -> None:
     """Every kind of guard is missing in at least one of them."""
     kinds = {mutant.breaks for mutant in MUTANTS}

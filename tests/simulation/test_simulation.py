@@ -84,12 +84,6 @@ def test_a_seed_replays_byte_for_byte() -> None:
     assert f"seed {REPLAYED}: {here.digest}" == there.stdout.strip()
 
 
-@pytest.mark.world
-def test_seeds_are_different_worlds() -> None:
-    """Another seed is another story."""
-    assert live(2).digest != live(3).digest
-
-
 def test_faults_strike_at_every_call() -> None:
     """Every fault there is at every place there is comes with its rate."""
     world = World(0)
@@ -109,11 +103,3 @@ def test_people_edit_while_a_tick_decides() -> None:
     report = simulate(1, emphasis=Emphasis(clock_jumps=False, races=20))
 
     assert report.faults[f"{Place.BEFORE_RECORD}: {Fault.RACE}"] > 0
-
-
-def test_without_faults_nothing_is_drawn() -> None:
-    """A calm world draws no fault at all."""
-    world = World(0)
-    faults = Faults(world.rng, intensity=0)
-
-    assert {faults.draw(place) for place in Place} == {None}
