@@ -8,16 +8,9 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.paging import Page
-from operations.list_operations import (
-    BOUNDS,
-    Bounds,
-    fetch_latest,
-    fetch_operation,
-    fetch_operations,
-)
+from operations.list_operations import BOUNDS, Bounds, fetch_latest, fetch_operations
 from operations.operation_filter import OperationFilter
 from tests.database import read_by, turn_pages
 from tests.scheduling import add_revision, edit, get, make_operation, record_all
@@ -225,14 +218,3 @@ def test_what_did_not_succeed_is_found_at_once(seven: sa.Engine, app: str | None
     bounds = Bounds(looked_at=5, looked_at_of_app=5, sorted_at_once=1)
 
     assert [[0]] == find_parts(seven, 5, bounds, states=missed, app=app)
-
-
-def test_operation_of_another_app_is_unknown(seven: sa.Engine):
-    """As if there were none."""
-    with reading(seven) as connection:
-        own = fetch_operation(connection, ALL[0].id, app="app")
-        others = fetch_operation(connection, ALL[0].id, app="other")
-
-    assert own is not None
-    assert "daily" == own.action_name
-    assert others is None

@@ -17,7 +17,7 @@ from models.paging import Page
 from operations.adapters.app_users import count_left_out, fetch_users
 from operations.recipients import INSIDE, judge
 from overview.recipients import RecipientPart, fetch_recipient_part
-from tests.database import read_by, turn_pages
+from tests.database import read_by
 from tests.scheduling import MONDAY, add_app, get_now, post
 
 FLAGS = (
@@ -119,15 +119,6 @@ def test_unknown_names_are_told(engine: sa.Engine):
     assert ["/recipients/users/0", "/recipients/groups/0"] == [
         each.pointer for each in ask(engine, uid).unknown
     ]
-
-
-@pytest.mark.parametrize("inside", [None, True, False])
-def test_parts_are_the_whole(engine: sa.Engine, *, inside: bool | None):
-    uid = post(engine, operations=MAIL, recipients={"groups": ["g"]}).uid
-    whole = [e.user for e in ask(engine, uid, inside=inside).part.entries]
-    parts = turn_pages(lambda page: ask(engine, uid, page, inside=inside).part, 3)
-
-    assert whole == [each.user for part in parts for each in part]
 
 
 def test_event_driven_action_is_for_whoever_triggers_it(engine: sa.Engine):

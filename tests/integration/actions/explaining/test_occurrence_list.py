@@ -11,12 +11,11 @@ import sqlalchemy as sa
 from actions.explaining.occurrence_list import ShownOccurrence, fetch_occurrence_part
 from dispatch.manual_runs import run_now
 from models.database.tables import scheduled_action_revisions
-from models.errors import NotFoundError, UsageError
+from models.errors import UsageError
 from models.paging import Page, Part
 from tests.database import execute, read_by, turn_pages
 from tests.scheduling import (
     MINUTE,
-    add_app,
     edit_action,
     find_far_hour,
     get_now,
@@ -115,17 +114,3 @@ def test_period_is_bounded(engine: sa.Engine):
         ask(engine, uid, since=now, until=now + 401 * DAY)
     with pytest.raises(UsageError, match="not before until"):
         ask(engine, uid, since=now, until=now)
-
-
-def test_actions_of_other_apps_are_unknown(engine: sa.Engine):
-    """In the very words for one that never was."""
-    add_app(engine, "other")
-    uid = post(engine, app="other").uid
-    told = []
-
-    for each in (uid, "never"):
-        with pytest.raises(NotFoundError) as caught:
-            ask(engine, each, app="app")
-        told.append(str(caught.value).replace(each, "?"))
-
-    assert told[0] == told[1]

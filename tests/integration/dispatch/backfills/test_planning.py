@@ -8,13 +8,11 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
-from actions.posting.post import delete_action
 from dispatch.backfills import planning
 from dispatch.backfills.planning import Recorded
-from models.errors import ConflictError, NotFoundError, UsageError
+from models.errors import ConflictError, UsageError
 from models.occurrence import make_missed_id
 from models.requests.actions import Which
-from tests.database import write_by
 from tests.integration.dispatch.backfills.backfilling import (
     DAY,
     SEVENS,
@@ -210,19 +208,3 @@ def test_what_has_no_past_occurrences_is_refused(engine: sa.Engine):
     edit_action(engine, uid, timing='{"when": 1}')
     with pytest.raises(ConflictError, match="cannot be read"):
         plan(engine, uid)
-
-
-def test_another_tenants_action_is_unknown(engine: sa.Engine):
-    """In the very words in which one is that never was; of a deleted one it says so."""
-    uid = post_daily(engine)
-    with pytest.raises(NotFoundError) as foreign:
-        plan(engine, uid, app="other")
-    with pytest.raises(NotFoundError) as unknown:
-        plan(engine, "x" * len(uid), app="other")
-    write_by(engine, delete_action, uid)
-    with pytest.raises(NotFoundError) as deleted:
-        plan(engine, uid, app="app")
-
-    texts = {str(e.value).replace("x" * len(uid), uid) for e in (foreign, unknown)}
-    assert {f"there is no scheduled action {uid!r}"} == texts
-    assert f"there is no scheduled action {uid!r}: it was deleted" == str(deleted.value)

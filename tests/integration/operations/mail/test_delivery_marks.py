@@ -8,7 +8,6 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import deliveries, mail_contents, operations
-from models.errors import NotFoundError
 from operations.adapters.prune import DatabasePrune
 from operations.mail.delivery_marks import LARGEST, DeliveryMarks
 from operations.mail.list_mails import KeptContent, ReadMail, fetch_mail
@@ -123,19 +122,6 @@ def test_nothing_is_kept_if_the_settings_say_so(engine: sa.Engine):
 
     assert (KeptContent.NO, None) == (found.content, found.subject)
     assert 0 == count_contents(engine)
-
-
-def test_mails_of_other_apps_are_unknown(engine: sa.Engine, marks: DeliveryMarks):
-    """With the words for a mail that never was."""
-    marks.start("ann", make_mail())
-    told = []
-    for recipient, app in (("ann", "other"), ("ann's", None)):
-        with pytest.raises(NotFoundError) as refused:
-            read(engine, recipient, app)
-        told.append(str(refused.value).replace('"ann\'s"', "'ann'"))
-
-    assert told[0] == told[1]
-    assert "Hello" == read(engine, "ann", DAILY.app).text
 
 
 def test_content_goes_with_the_last_mail_that_has_it(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -83,35 +83,6 @@ def test_queue_is_paused_and_resumed(ada: TestClient, engine: sa.Engine):
     assert pause is not None
     assert ("mail server", "ada") == (pause.note, pause.by)
     assert left is None
-
-
-def test_end_of_a_pause_is_on_the_clock_of_the_page(ada: TestClient, engine: sa.Engine):
-    """As on every page that pauses; the field says which clock that is."""
-    ada.cookies.set("minutehand-zone", "America/New_York")
-    ada.cookies.set("minutehand-clock", "mine")
-    question = read(ada, "/workers/queues/quick/pause")
-    given = {"note": "", "until": "2099-07-01T08:30"}
-    ada.post("/workers/queues/quick/pause", data=given, headers=OWN)
-    pause = read_by(engine, fetch_queue_pause, Queue.QUICK)
-
-    assert "Until (America/New_York)" in question
-    assert pause is not None
-    assert datetime(2099, 7, 1, 12, 30, tzinfo=UTC) == pause.until
-
-
-def test_wrong_end_is_told_beside_its_field(ada: TestClient, engine: sa.Engine):
-    """What was typed stays, and nothing is paused."""
-    for until in ("tomorrow", "2020-01-01T00:00:00Z"):
-        answer = ada.post(
-            "/workers/queues/heavy/pause",
-            data={"note": "kept", "until": until},
-            headers=OWN,
-        )
-        assert answer.status_code in {400, 422}
-        assert 'value="kept"' in answer.text
-        assert until in answer.text
-
-    assert read_by(engine, fetch_queue_pause, Queue.HEAVY) is None
 
 
 def test_worker_is_drained_and_resumed(ada: TestClient, engine: sa.Engine):
