@@ -224,5 +224,5 @@ lock: $(STAMP) ## Resolve the newest allowed versions into the lock files
 
 .PHONY: clean
 clean: ## Remove what can be made again
-	rm -rf .venv build *.egg-info dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage .coverage.* .import_linter_cache
+	rm -rf .venv build *.egg-info dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
