@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+import psutil
+
 from tests.servers import (
     PATIENCE_S,
     accepts_sql,
@@ -147,22 +149,14 @@ class Victim:
         if self._process is None or not self.is_alive:
             return []
         # PostgreSQL's backends have sessions of their own.
-        tree = [self._process.pid, *_find_children(self._process.pid)]
+        tree = [self._process.pid]
+        with suppress(psutil.NoSuchProcess):  # it may end just now
+            root = psutil.Process(self._process.pid)
+            tree += [each.pid for each in root.children(recursive=True)]
         for pid in tree:
             with suppress(ProcessLookupError):
                 os.kill(pid, number)
         return tree
-
-
-def _find_children(pid: int) -> list[int]:
-    with suppress(FileNotFoundError):
-        # The kernel keeps them by the thread that made them.
-        texts = [
-            path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")
-        ]
-        children = [int(each) for text in texts for each in text.split()]
-        return [*children, *(each for c in children for each in _find_children(c))]
-    return []
 
 
 def _is_stopped(pid: int) -> bool:
