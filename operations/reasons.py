@@ -60,7 +60,10 @@ REASONS: Final[Mapping[Reason, str]] = {
         "it has sent a task of the user's own, and waits for its end; no worker"
         " is held meanwhile"
     ),
-    Reason.TIME_LIMIT: "it ran longer than its queue allows",
+    Reason.TIME_LIMIT: (
+        "it ran longer than its queue allows, by MINUTEHAND_QUICK_SOFT_LIMIT or"
+        " MINUTEHAND_HEAVY_SOFT_LIMIT; a retry does the rest, and mails nobody twice"
+    ),
     Reason.CANCELED: "somebody canceled it",
     Reason.ACTION_DELETED: "its action was deleted after it was recorded",
     Reason.ACTION_INACTIVE: "its action was switched off after it was recorded",
