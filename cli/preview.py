@@ -22,7 +22,7 @@ from cli.options import (
     takes_json,
     value,
 )
-from cli.output import err, format_in_utc, format_local, out
+from cli.output import format_in_utc, format_local, out
 from models.database.engine import read_host_clock
 from models.days_off import HolidaysModel
 from models.door.documents import read_action
@@ -106,9 +106,6 @@ def preview(
         _print(action, found, viewer=timezone)
         if asked.end is not None and len(found.occurrences) == asked.count:
             out().say(f"Only the first {asked.count:,} are shown: see --count.")
-    # What in the document was read as something else than it says.
-    for problem in action.remarks:
-        err().warn(str(problem))
 
 
 def _refuse_holidays(action: ScheduledActionModel) -> None:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from itertools import islice
 from typing import Annotated, Literal
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from models.errors import RuleError
 from models.fields.field_types import (
@@ -106,8 +99,6 @@ def choose_exception(value: object, _: object) -> ExceptModel:
     """Return *value* as an entry of ``except``, whose shape tells its type."""
     if isinstance(value, DateRangeModel | HolidaysModel | WeekdaysModel):
         return value
-    if isinstance(value, list):
-        _refuse_list(value)
     if not isinstance(value, dict):
         return _read_excepted_day(value)
 
@@ -122,35 +113,6 @@ def choose_exception(value: object, _: object) -> ExceptModel:
         return HolidaysModel.model_validate(value)
 
     return DateRangeModel.model_validate(value, by_alias=True, by_name=False)
-
-
-def refuse_lone_exception(value: object) -> object:
-    """Refuse an entry of ``except`` that is not in a list; say how to write it."""
-    if isinstance(value, list | tuple | None):
-        return value
-    msg = f"{show(value)} is not a list."
-    try:
-        choose_exception(value, None)
-    except ValidationError:
-        raise RuleError(msg, f'Write, for instance, "except": [{_EXAMPLES}].') from None
-    except RuleError:
-        try:
-            written = {"weekdays": [read_weekday(str(value))]}
-        except RuleError:
-            return value  # the example of the field is as good as any
-        raise RuleError(msg, f'Write "except": [{json.dumps(written)}].') from None
-    text = json.dumps(value, ensure_ascii=False)
-    raise RuleError(msg, f'Write "except": [{text}].')
-
-
-def _refuse_list(entries: list[object]) -> None:
-    """Refuse a list in a list; say how to write its weekdays."""
-    msg = f"{show(entries)} is a list within a list."
-    try:
-        named = WeekdaysModel.model_validate({"weekdays": entries})
-    except ValidationError:
-        raise RuleError(msg, "Write one list of days.") from None
-    raise RuleError(msg, f'Write {{"weekdays": {json.dumps(named.weekdays)}}}.')
 
 
 def _read_excepted_day(value: object) -> date:

@@ -106,10 +106,7 @@ def find_replayed(source: str | None) -> UUID | None:
     """
     if source is None or not source.startswith(REPLAY_SOURCE):
         return None
-    try:
-        return UUID(source.removeprefix(REPLAY_SOURCE))
-    except ValueError:
-        return None  # sent to a version that did not keep these for itself
+    return UUID(source.removeprefix(REPLAY_SOURCE))
 
 
 def _refuse_ours(source: str) -> str:

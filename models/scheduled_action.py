@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
-    BeforeValidator,
     Field,
-    PrivateAttr,
     ValidationInfo,
     WrapValidator,
     field_validator,
@@ -26,9 +23,8 @@ from models.days_off import (
     WeekdaysModel,
     choose_exception,
     count_working_days,
-    refuse_lone_exception,
 )
-from models.errors import Problem, RuleError
+from models.errors import RuleError
 from models.fields.addresses import check_ping
 from models.fields.duration import Duration
 from models.fields.field_types import (
@@ -88,13 +84,6 @@ _MINUTE = timedelta(minutes=1)
 
 #: Keys above those of a step: operations, and its own.
 _DEPTH_OF_STEP = 2
-
-
-@dataclass(frozen=True, slots=True)
-class _Remarks:
-    """How a document was read; two that mean the same are equal all the same."""
-
-    problems: tuple[Problem, ...] = field(default=(), compare=False)
 
 
 def parse_jitter(text: str) -> Duration:
@@ -169,7 +158,6 @@ class ScheduledActionModel(DocumentModel):
     except_: Annotated[
         tuple[Annotated[ExceptModel, WrapValidator(choose_exception)], ...],
         Most(MOST_EXCEPTIONS),
-        BeforeValidator(refuse_lone_exception),
     ] = Field(default=(), alias="except", examples=[["2026-12-25"]])
     instead: Instead | None = optional("before")
     jitter: (
@@ -193,8 +181,6 @@ class ScheduledActionModel(DocumentModel):
         optional("https://hc-ping.com/your-uuid")
     )
 
-    _remarks: _Remarks = PrivateAttr(default=_Remarks())
-
     @classmethod
     def say_place(cls, path: Sequence[str | int]) -> str:
         """Return which part of an action has the key; "" if it is this one, or none."""
@@ -211,15 +197,6 @@ class ScheduledActionModel(DocumentModel):
                 is_there = list(place) == parts[: len(place)]
                 return "" if is_there else f"It belongs in '{'.'.join(place)}'."
         return ""
-
-    @property
-    def remarks(self) -> tuple[Problem, ...]:
-        """What in the document was read as something else than it says."""
-        return self._remarks.problems
-
-    def note_remarks(self, remarks: tuple[Problem, ...]) -> None:
-        """Keep what the door has to say of the document; it is not part of it."""
-        self._remarks = _Remarks(remarks)
 
     @property
     def mails_to_nobody(self) -> tuple[str, ...]:

@@ -286,7 +286,8 @@ def choose_kind(value: object, _: object, info: ValidationInfo) -> SingleModel:
     if isinstance(value, SingleModel):
         return value
     if not isinstance(value, dict):
-        raise _make_shape_error(value)
+        message = f"{show(value)} is not an object that says when."
+        raise RuleError(message, f"Write, for instance, {_EXAMPLE}.")
 
     found = [key for key in value if key in KINDS]
     if AFTER_ACTION in found:  # whose "on" is no event
@@ -340,23 +341,6 @@ def choose_when(value: object, handler: object, info: ValidationInfo) -> WhenMod
         raise RuleError(msg, f"Write 1 to {MOST_RULES} of them, such as [{_RULE}].")
 
     return _TIMES.validate_python(value, context=info.context)
-
-
-def _make_shape_error(value: object) -> RuleError:
-    message = f"{show(value)} is not an object that says when."
-    if isinstance(value, str) and _is_cron(value):
-        return RuleError(message, f'Write {{"cron_rule": "{value}"}}.')
-
-    return RuleError(message, f"Write, for instance, {_EXAMPLE}.")
-
-
-def _is_cron(text: str) -> bool:
-    try:
-        CronExpression.parse(text[:100])
-    except RuleError:
-        return False
-
-    return True
 
 
 def _say_time_of_day(kind: str) -> Complaint:

@@ -16,13 +16,11 @@ from actions.posting.references import (
     get_wanted,
 )
 from actions.previews.preview_notes import find_either_days
-from actions.previews.sentences import describe_duration
 from actions.when.excluding import NO_DAYS
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError, Problem
-from models.fields.duration import parse_elapsed
 from models.operation import MAILING_STEPS
-from models.scheduled_action import ScheduledActionModel, parse_jitter
+from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing
 from models.when import WorkingDayModel
 
@@ -39,21 +37,18 @@ def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem
         known: The names that its small app has; see ``fetch_references``.
 
     Returns:
-        First, how switches were read; steps whose mails nobody gets; days that leave
-        none to run, or are counted; then rules that run on more days than one may
-        think, retries that no task has, ends that are expected before some runs begin,
-        each name that the app does not have, and what must fail or wait as the workers
-        are now.
+        First, steps whose mails nobody gets; days that leave none to run, or are
+        counted; then rules that run on more days than one may think, retries that no
+        task has, each name that the app does not have, and what must fail or wait as
+        the workers are now.
     """
     return [
-        *action.remarks,
         *_find_silent(action),
         *_find_unreached(known, action),
         *_find_never_due(known.excepting, action),
         *_find_uncounted(known.excepting, action),
         *find_either_days(action),
         *_find_vain_retries(action),
-        *_find_short_expectation(action),
         *find_unknown(known, action),
         *find_failing(known.fleet, action),
     ]
@@ -163,17 +158,6 @@ def _find_vain_retries(action: ScheduledActionModel) -> Iterator[Problem]:
         )
         hint = "Let Celery retry the task itself: autoretry_for, max_retries."
         yield Problem("/retries", message, hint)
-
-
-def _find_short_expectation(action: ScheduledActionModel) -> Iterator[Problem]:
-    """Yield a problem if jitter may take all the time in which a run is to end."""
-    if action.expect is None or not action.expect.within or not action.jitter:
-        return
-    if parse_elapsed(action.expect.within) <= parse_jitter(action.jitter).elapsed:
-        message = f"runs are sent up to {describe_duration(action.jitter)} later than"
-        message += " their time (jitter), so one may be late before it begins."
-        hint = "It counts from before the jitter: add that to what a run takes."
-        yield Problem("/expect/within", message, hint)
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,7 +161,7 @@ def _in_any_case(words: Iterable[str]) -> str:
 
 _SWITCHES: dict[str, Any] = {
     "Switch": {
-        "description": "true or false; a post says how other spellings are read.",
+        "description": "true or false; other spellings are read, too.",
         "anyOf": [
             {"type": "boolean"},
             {"enum": [0, 1]},

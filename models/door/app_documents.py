@@ -2,89 +2,49 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
-from jinja2.lexer import TokenStream
 
 from models.door.documents import LARGEST_BULK, read_value
-from models.door.json_text import check_json, decode_json, find_line, make_pointer
+from models.door.json_text import check_json, decode_json, make_pointer
 from models.errors import InvalidDocumentError, Problem
 from models.fields.strict_model import show, suggest
 from models.small_app import DirectoryModel, SmallAppModel, TemplateModel, UserModel
 
-_LINE_END = re.compile(r"\r\n|\r")
-
 _HINT = "Write {{ user.name }}, {% if %} ... {% endif %} and the like as Jinja2 has it."
-
 
 #: Words and signs of all templates of a document that are read, which takes seconds;
 #: of what is beyond, the workers tell.
 _MOST_TOKENS = 100_000
 
 
-class _TooMuchError(Exception):
-    """There is more than is read here."""
-
-
-class _Reader(Environment):
-    """Jinja2, which knows at which character of a text it is, and when it is enough."""
-
-    at = 0
-    left = _MOST_TOKENS
-
-    def _tokenize(
-        self,
-        source: str,
-        name: str | None,
-        filename: str | None = None,
-        state: str | None = None,
-    ) -> TokenStream:
-        found = self.lexer.tokeniter(source, name, filename, state)
-        tokens = self.lexer.wrap(self._follow(source, found), name, filename)
-        return TokenStream(tokens, name, filename)
-
-    def _follow(
-        self, source: str, found: Iterator[tuple[int, str, str]]
-    ) -> Iterator[tuple[int, str, str]]:
-        end = self.at = 0
-        for line, kind, text in found:
-            self.at = max(source.find(text, end), end)
-            end = self.at + len(text)
-            self.left -= 1
-            if self.left < 0:
-                raise _TooMuchError
-            yield line, kind, text
-            self.at = end
-
-
 def find_template_problems(templates: Mapping[str, TemplateModel]) -> Iterator[Problem]:
     """Yield what is wrong with the templates of a small app, by their names."""
-    reader = _Reader()
+    reader = Environment(autoescape=True)
+    left = _MOST_TOKENS
     for name, template in templates.items():
         for part in ("subject", "text", "html"):
+            source = getattr(template, part) or ""
             try:
-                wrong = _find_mistake(reader, getattr(template, part) or "")
-            except _TooMuchError:
-                return
+                left -= sum(1 for _ in islice(reader.lex(source), left))
+                if left == 0:
+                    return
+                wrong = _find_unknown(reader, reader.parse(source))
+            except TemplateSyntaxError as error:
+                said = (error.message or "it is no Jinja2").rstrip(".")
+                wrong = f"Line {error.lineno}: {said}.", _HINT
+            except RecursionError:
+                wrong = "It is nested too deeply.", "Write it with fewer brackets."
+            except ValueError as error:  # a number with too many digits
+                wrong = f"{error}.", _HINT
             if wrong is not None:
                 yield Problem(make_pointer(["templates", name, part]), *wrong)
 
 
-def _find_mistake(reader: _Reader, source: str) -> tuple[str, str] | None:
-    """Return what is wrong with a text, with line and column, and what to write."""
-    text = _LINE_END.sub("\n", source)
-    try:
-        tree = reader.parse(text)
-    except TemplateSyntaxError as error:
-        line, column = find_line(text, reader.at)
-        said = (error.message or "it is no Jinja2").rstrip(".")
-        return f"Line {line}, column {column}: {said}.", _HINT
-    except RecursionError:
-        return "It is nested too deeply.", "Write it with fewer brackets."
-    except ValueError as error:  # a number with too many digits
-        return f"{error}.", _HINT
+def _find_unknown(reader: Environment, tree: nodes.Template) -> tuple[str, str] | None:
+    """Return which filter or test of a template there is not, and what was meant."""
     for kind, known in ((nodes.Filter, reader.filters), (nodes.Test, reader.tests)):
         for node in tree.find_all(kind):
             if node.name not in known:

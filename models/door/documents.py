@@ -9,7 +9,7 @@ pointer, what was found and why it is refused, and what to write instead.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import TypeVar
@@ -34,53 +34,9 @@ from models.fields.strict_model import (
     show,
 )
 from models.fields.task_rules import TASK_RULES, TaskRules
-from models.operation import (
-    EVERY_DOMAIN,
-    OperationModel,
-    PublishModel,
-    RecipientFilterModel,
-    RefreshModel,
-    read_boolean,
-)
+from models.operation import EVERY_DOMAIN, RefreshModel
 from models.scheduled_action import ScheduledActionModel
 from models.when import DEFAULT_TIMEZONE
-
-#: Where a document may have a switch.
-_PLACES = (
-    ("active",),
-    *(("operations", step) for step in OperationModel.model_fields),
-    ("operations", "refresh", "force"),
-    *(("operations", "publish", part) for part in PublishModel.model_fields),
-    *(
-        ("recipients", name)
-        for name, each in RecipientFilterModel.model_fields.items()
-        if each.annotation is bool
-    ),
-)
-
-#: The two texts that are documented, and need no remark.
-_WRITTEN_OUT = frozenset({"true", "false"})
-
-
-def find_loose_switches(document: Mapping[str, object]) -> Iterator[Problem]:
-    """
-    Yield how each switch of *document* was read that is not true or false.
-
-    ``"yes"``, ``1`` and ``"on"`` are accepted, as they have always been. Whoever posts
-    them is told, since "no" for "no mails" may have been meant.
-    """
-    for path in _PLACES:
-        value: object = document
-        for part in path:
-            value = value.get(part) if isinstance(value, Mapping) else None
-        if isinstance(value, bool | Mapping | list | None) or value in _WRITTEN_OUT:
-            continue
-        read = read_boolean(value)
-        if read is not None:
-            said = "true" if read else "false"
-            message = f"{show(value)} was read as {said}."
-            yield Problem(make_pointer(path), message, f"Write {said}.")
-
 
 #: Bytes of a small app with all its users, or of many actions or events.
 LARGEST_BULK = 32 * LARGEST_TEXT
@@ -127,10 +83,7 @@ def read_action_object(
     if isinstance(value, dict) and isinstance(value.get(SCHEMA_KEY), str):
         value = {key: each for key, each in value.items() if key != SCHEMA_KEY}
     context = {DEFAULT_TIMEZONE: default_timezone, TASK_RULES: task_rules}
-    action = read_value(ScheduledActionModel, value, "scheduled action", context)
-    assert isinstance(value, dict)  # all else was refused
-    action.note_remarks(tuple(find_loose_switches(value)))
-    return action
+    return read_value(ScheduledActionModel, value, "scheduled action", context)
 
 
 def read_model(model: type[_Model], text: str | bytes, *, noun: str) -> _Model:

@@ -59,7 +59,7 @@ class KeptContent(StrEnum):
     YES = "yes"
     #: Beyond the bound of delivery_marks.py.
     TOO_LARGE = "too_large"
-    #: The settings keep none, or it was never rendered, or sent by an older version.
+    #: The settings keep none, or it was never rendered.
     NO = "no"
 
 

@@ -9,8 +9,6 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-import pytest
-
 from tests.integration.cli.calling import Call, write_action
 from tests.servers import ROOT
 
@@ -56,17 +54,6 @@ def test_preview_for_an_unknown_zone_is_usage(embedded: Call, tmp_path: Path):
 
     assert (2, "") == (answer.code, answer.out)
     assert answer.err.startswith("error: --timezone: ")
-
-
-@pytest.mark.parametrize("options", [(), ("--json",)])
-def test_preview_says_how_a_switch_was_read(
-    embedded: Call, tmp_path: Path, options: tuple[str, ...]
-):
-    """As a post does, and not among the data."""
-    answer = embedded("preview", write_action(tmp_path, active="yes"), *options)
-
-    assert 0 == answer.code
-    assert "warning: /active: 'yes' was read as true. Write true.\n" == answer.err
 
 
 def test_holidays_need_an_app(embedded: Call, tmp_path: Path):

@@ -88,7 +88,7 @@ MISTAKES: tuple[tuple[str, dict[str, str], str], ...] = (
     ("domains", {**DOMAIN, "source.url": "x"}, 'href="#field-source.url"'),
     ("domains", {**DOMAIN, "columns": "{"}, 'href="#field-columns"'),
     ("domains", {"name": "stock"}, "exactly one of"),
-    ("templates", {**LETTER, "text": "{{ a }"}, "Line 1, column 6"),
+    ("templates", {**LETTER, "text": "{{ a }"}, "Line 1: "),
     ("holidays", {**DAYS, "days": "2026-13-01"}, 'href="#field-days"'),
     ("settings", {"timezone": "Paris"}, "Did you mean 'Europe/Paris'"),
     ("settings", {"mail.reply_to": "x"}, 'href="#field-mail.reply_to"'),

@@ -17,30 +17,6 @@ KNOWN = References("app", (), (), (), (), ())
 
 
 @pytest.mark.parametrize(
-    ("within", "jitter", "is_told"),
-    [
-        ("PT29M", "PT30M", True),
-        ("PT30M", "PT30M", True),
-        ("PT30M1S", "PT30M", False),
-        ("PT23H", "P1D", True),
-        ("PT1M", None, False),
-        (None, "PT30M", False),
-    ],
-)
-def test_expectation_that_jitter_uses_up_is_told(
-    within: str | None, jitter: str | None, *, is_told: bool
-):
-    """A run may be sent when it should have ended."""
-    read = read_action(
-        action(expect={"within": within, "takes": "PT1M"}, jitter=jitter)
-    )
-    told = {each.pointer: each.message for each in find_doubts(KNOWN, read)}
-
-    assert is_told == ("/expect/within" in told)
-    assert not is_told or "later than their time" in told["/expect/within"]
-
-
-@pytest.mark.parametrize(
     ("members", "told"),
     [({"retries": 5}, ["/retries"]), ({"retries": 0}, []), ({}, [])],
 )

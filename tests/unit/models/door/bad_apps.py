@@ -138,7 +138,7 @@ APPS = [
     Bad(
         app(templates={"a": {"subject": "b", "text": "c\r\n{{ user.name }"}}),
         "/templates/a/text",
-        "Line 2, column 14: unexpected '}'",
+        "Line 2: unexpected '}'",
         "Jinja2",
     ),
     Bad(
