@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,6 @@ import sqlalchemy as sa
 
 from actions.occurrences import parse_timing
 from actions.read_rules import find_next_due, find_zone_at
-from models.database.engine import read_clock
 from models.database.lists import belongs_to
 from models.database.tables import (
     CLAIMED,
@@ -26,7 +25,7 @@ from models.database.tables import (
 from models.decision import get_action_name
 from models.operation_state import OperationState, StepState
 from operations.list_operations import fetch_steps
-from operations.running.pace import Usual, UsualRun, fetch_usual
+from operations.running.pace import UsualRun, fetch_usual
 from overview.operations import ProgressJson
 
 #: The most operations that are listed.
@@ -42,14 +41,6 @@ _action = scheduled_actions.c
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """When a run ends, aware UTC, and what share of its time has passed, 0 to 1."""
-
-    eta: datetime
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
 class UnderWay:
     """
     An operation that runs, or that waits for its next attempt; times are aware UTC.
@@ -59,8 +50,8 @@ class UnderWay:
         again_at: When the next attempt begins. None: it runs.
         step: What runs now. None: no step does.
         step_number: Of that step, from 1; otherwise how many steps have ended.
-        estimate: None: what is left has never succeeded before, or takes longer than
-            ever.
+        eta: When it ends if it takes as long as usual; None: its action has not
+            succeeded lately, or steps of it ended in an earlier attempt.
     """
 
     id: UUID
@@ -76,7 +67,7 @@ class UnderWay:
     step_number: int
     step_count: int
     progress: ProgressJson | None
-    estimate: Estimate | None
+    eta: datetime | None
     usual: UsualRun
 
 
@@ -106,23 +97,19 @@ def fetch_under_way(
     ).all()
     if not rows:
         return []
-    now = read_clock(connection)
     steps = fetch_steps(connection, [row.id for row in rows])
     usual = fetch_usual(connection, {row.action_uid for row in rows})
-    return [
-        _make(row, steps.get(row.id, []), usual[row.action_uid], now) for row in rows
-    ]
+    return [_make(row, steps.get(row.id, []), usual[row.action_uid]) for row in rows]
 
 
-def _make(
-    row: sa.Row[Any], steps: Sequence[sa.Row[Any]], usual: UsualRun, now: datetime
-) -> UnderWay:
+def _make(row: sa.Row[Any], steps: Sequence[sa.Row[Any]], usual: UsualRun) -> UnderWay:
     seen = [each for each in steps if each.state != StepState.SKIPPED]
     at_work = next((e for e in seen if e.state == StepState.RUNNING), None)
     ended = sum(each.state == StepState.SUCCEEDED for each in seen)
     is_running = row.state == OperationState.RUNNING
     stopped_at = next((e for e in seen if e.state != StepState.SUCCEEDED), None)
     shown = at_work or stopped_at
+    is_whole = is_running and row.started_at is not None and row.attempt <= 1
     return UnderWay(
         id=row.id,
         app=row.app,
@@ -137,48 +124,9 @@ def _make(
         step_number=ended + (shown is not None),
         step_count=len(seen),
         progress=row.progress if is_running else None,
-        estimate=estimate_end(seen, usual.steps, now) if is_running else None,
+        eta=row.started_at + usual.run if is_whole and usual.run else None,
         usual=usual,
     )
-
-
-def estimate_end(
-    steps: Sequence[Any], usual: Mapping[str, Usual], now: datetime
-) -> Estimate | None:
-    """
-    Return when a run ends if the rest of it takes as long as usual.
-
-    A step that takes longer than usual ends as its own progress foretells; if it says
-    none, nobody knows. Pure.
-
-    Args:
-        steps: Their rows, in order; without those that are left out.
-        usual: How long each step usually takes.
-        now: Aware UTC.
-    """
-    at_work = next((e for e in steps if e.state == StepState.RUNNING), None)
-    if at_work is None or at_work.started_at is None:
-        return None
-    spent = now - at_work.started_at
-    known = usual.get(at_work.name)
-    takes = None if known is None else known.took
-    if takes is None or spent > takes:
-        told = at_work.progress or {}
-        done, total = told.get("done") or 0, told.get("total") or 0
-        if not 0 < done < total or spent <= timedelta():
-            return None
-        takes = spent * total / done
-    rest = timedelta()
-    for each in steps:
-        if each.state == StepState.PENDING:
-            if each.name not in usual:
-                return None
-            rest += usual[each.name].took
-    began = [each.started_at for each in steps if each.started_at is not None]
-    eta = at_work.started_at + takes + rest
-    whole = (eta - min(began)).total_seconds()
-    passed = (now - min(began)).total_seconds()
-    return Estimate(eta, min(1.0, max(0.0, passed / whole)) if whole > 0 else 1.0)
 
 
 @dataclass(frozen=True, slots=True)
