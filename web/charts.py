@@ -8,9 +8,8 @@ shape of its own, so that none is told by its colour alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from typing import NamedTuple
 
 WIDTH, HEIGHT = 96, 20
@@ -43,50 +42,25 @@ class Spark:
 
 
 def draw_spark(
-    values: Mapping[datetime, timedelta], since: datetime, until: datetime
-) -> Spark | None:
-    """
-    Return the line of *values* from *since* to *until*; None if there is no value.
-
-    The bottom is zero, so that the line of small values lies low.
-    """
-    span = max((until - since).total_seconds(), 1.0)
-    points = [
-        (min(max((at - since).total_seconds() / span, 0.0), 1.0), took.total_seconds())
-        for at, took in sorted(values.items())
-    ]
-    return _draw_line(points, (WIDTH, HEIGHT))
-
-
-def draw_even_spark(
     values: Sequence[float], size: tuple[int, int] = (WIDTH, HEIGHT)
 ) -> Spark | None:
     """
     Return the line of *values*, evenly spaced, the latest at the right; None: of none.
 
-    >>> draw_even_spark([0, 2, 1], DEPTH).path
+    >>> draw_spark([0, 2, 1], DEPTH).path
     'M3 29L75 3L147 16'
     """
-    last = max(len(values) - 1, 1)
-    points = [(number / last, each) for number, each in enumerate(values)]
-    return _draw_line(points, size)
-
-
-def _draw_line(
-    points: Sequence[tuple[float, float]], size: tuple[int, int]
-) -> Spark | None:
-    """Return the line of *points*: part of the width, and value."""
-    if not points:
+    if not values:
         return None
-    values = [value for _part, value in points]
     most = max(values)
+    last = max(len(values) - 1, 1)
     width, height = (each - 2 * _MARGIN for each in size)
     placed = [
         (
-            round(_MARGIN + part * width, 1),
+            round(_MARGIN + number / last * width, 1),
             round(_MARGIN + height - value / (most or 1.0) * height, 1),
         )
-        for part, value in points
+        for number, value in enumerate(values)
     ]
     path = "M" + "L".join(f"{x:g} {y:g}" for x, y in placed)
     return Spark(path, *placed[-1], min(values), most)

@@ -279,7 +279,6 @@ def make_environment() -> jinja2.Environment:
         "count": format_count,
         "bytes": format_bytes,
         "iso": format_iso,
-        "lag": _tell_lag,
         "meaning": _tell_meaning,
         "on_pages": tell_on_pages,
         "json": lambda value: write_json(value, indent=2),
@@ -301,14 +300,6 @@ def _tell_age(age: timedelta | float) -> str:
 def _tell_meaning(state: str) -> str | None:
     """Return what the state of an operation means. None: it is none, but a mark."""
     return STATES[OperationState(state)] if state in set(OperationState) else None
-
-
-def _tell_lag(lag: timedelta | float) -> str:
-    """Return a short length of time, or so many seconds, to the hundredth."""
-    seconds = lag.total_seconds() if isinstance(lag, timedelta) else lag
-    return (
-        f"{seconds:.2f} s" if seconds < 60 else format_age(timedelta(seconds=seconds))
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -398,16 +398,12 @@ class Lag:
     How long operations waited from being recorded to their first start.
 
     Args:
-        since: Aware UTC.
-        count: How many operations have started.
         p95: Of 100, 95 started within this time. None: none has started.
-        by_minute: The same of those recorded in a minute.
+        by_minute: The same of those recorded in one minute, in seconds; oldest first.
     """
 
-    since: datetime
-    count: int
     p95: timedelta | None
-    by_minute: Mapping[datetime, timedelta]
+    by_minute: Sequence[float]
 
 
 def fetch_lag(
@@ -438,17 +434,13 @@ def fetch_lag(
         .order_by(kept.recorded_at.desc())
         .limit(most)
     ).all()
-    if len(rows) == most:
-        since = rows[-1].minute
     waits: dict[datetime, list[float]] = {}
-    for minute, waited in rows:
+    for minute, waited in reversed(rows):
         waits.setdefault(minute, []).append(max(0.0, float(waited)))
     everything = [each for found in waits.values() for each in found]
     return Lag(
-        since=since,
-        count=len(everything),
-        p95=find_p95(everything) if everything else None,
-        by_minute={minute: find_p95(found) for minute, found in waits.items()},
+        find_p95(everything) if everything else None,
+        [find_p95(found).total_seconds() for found in waits.values()],
     )
 
 

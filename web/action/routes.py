@@ -54,7 +54,6 @@ from web import action_words
 from web.action.days_chart import DayMap, Trend, count_weeks, draw_days, draw_trend
 from web.action.fetch_days import ActionDays, fetch_action_days
 from web.action.fetch_preview import preview_stored
-from web.charts import Spark, draw_even_spark
 from web.forms import Form, go_to
 from web.guarding import make_router
 from web.query import Query, read_part
@@ -118,22 +117,14 @@ def fetch_difference(connection: sa.Connection, found: DetailedAction) -> Differ
     return Difference(None, newest, ())
 
 
-class Drawn(NamedTuple):
-    """The pictures of how long the last runs took."""
-
-    trend: Trend | None
-    spark: Spark | None
-
-
-def draw_durations(recent: RecentRuns) -> Drawn:
-    """Return the pictures of how long the last runs took, oldest first."""
+def draw_durations(recent: RecentRuns) -> Trend | None:
+    """Return the picture of how long the last runs took, oldest first."""
     took = [
         (each.took_s, each.state is OperationState.FAILED, str(each.state))
         for each in reversed(recent.runs)
         if each.took_s is not None
     ]
-    trend = draw_trend(took, recent.median_s)
-    return Drawn(trend, draw_even_spark([each for each, _, _ in took]))
+    return draw_trend(took, recent.median_s)
 
 
 class Weeks(NamedTuple):

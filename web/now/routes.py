@@ -14,9 +14,9 @@ from actions.pausing.pause_state import fetch_pause
 from actions.pausing.targets import pause_target, resume_target
 from models.units import format_count
 from overview.doctor.finding import Finding, Health
-from overview.installation.figures import LATELY, Lag, fetch_lag
+from overview.installation.figures import fetch_lag
 from serving.context import Context, Operator, Viewer
-from web.charts import Spark, draw_spark
+from web.charts import draw_spark
 from web.forms import Form, go_to
 from web.guarding import make_router, takes_form
 from web.now.begin import make_begin_values
@@ -51,7 +51,7 @@ def _render_now(
     findings = [*_find(state), *far]
     lag = read_part(context, fetch_lag, app=app)
     values: dict[str, Any] = {"state": state, "lag": lag, "far_age_s": far_age_s}
-    values["spark"] = _draw_lag(lag, state)
+    values["spark"] = None if isinstance(lag, Unread) else draw_spark(lag.by_minute)
     if not isinstance(state, Unread) and not state.has_actions:
         values["verdict"] = judge(findings, DayCounts(), has_actions=False)
         values |= make_begin_values(context)
@@ -85,12 +85,6 @@ def _find(state: Pulse | Unread) -> Sequence[Finding]:
         title = "the database cannot be read"
         return [Finding("database", Health.BAD, state.why, title)]
     return state.findings
-
-
-def _draw_lag(lag: Lag | Unread, state: Pulse | Unread) -> Spark | None:
-    if isinstance(lag, Unread) or isinstance(state, Unread):
-        return None
-    return draw_spark(lag.by_minute, state.now - LATELY, state.now)
 
 
 def _draw_minutes(

@@ -25,7 +25,7 @@ from overview.installation.status import fetch_app_status
 from overview.installation.workers import fetch_worker, fetch_workers, set_drained
 from serving.context import Context, Operator, Viewer
 from settings import Settings
-from web.charts import DEPTH, draw_even_spark
+from web.charts import DEPTH, draw_spark
 from web.forms import Form, go_to
 from web.guarding import make_router, takes_form
 from web.query import Unread, read_part
@@ -60,7 +60,7 @@ def show_workers(context: Viewer) -> Response:
         "queues": queues,
         "troubles": troubles,
         "tell": tell_verdict,
-        "depths": {e.queue: draw_even_spark(e.history, DEPTH) for e in known},
+        "depths": {e.queue: draw_spark(e.history, DEPTH) for e in known},
         "workers": read_part(context, fetch_workers),
         "leaders": read_part(context, fetch_leaders),
         "commands": tell_commands(

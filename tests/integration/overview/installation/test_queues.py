@@ -152,7 +152,7 @@ def test_lag_is_the_wait_of_most(engine: sa.Engine):
 
     assert found.p95 is not None
     assert found.p95.total_seconds() == pytest.approx(2, abs=0.01)
-    assert (20, 1) == (found.count, len(found.by_minute))
+    assert 1 == len(found.by_minute)
 
 
 def test_status_and_doctor_name_a_paused_queue(engine: sa.Engine):

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from overview.installation.leaders import Unled
-from web.charts import draw_spark
 from web.now.fetch_minutes import Minutes
 from web.now.minute_rail import draw_rail
 
@@ -120,15 +119,3 @@ def test_table_has_the_same_figures():
         "live": 4,
         "planned": 2,
     } == totals
-
-
-def test_spark_lies_between_its_edges():
-    """From the first to the last value; without any there is no line."""
-    hour = timedelta(hours=1)
-    spark = draw_spark(
-        {NOW - hour: timedelta(seconds=1), NOW: timedelta(seconds=4)}, NOW - hour, NOW
-    )
-
-    assert spark is not None
-    assert ("M3 13.5L93 3", 1.0, 4.0) == (spark.path, spark.least, spark.most)
-    assert draw_spark({}, NOW - hour, NOW) is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from models.operation_state import Queue
-from web.charts import draw_even_spark
+from web.charts import draw_spark
 from web.workers.routes import tell_commands
 
 
@@ -36,6 +36,6 @@ def test_everything_in_one_process_has_one_command():
 
 def test_line_of_zeros_lies_at_the_bottom():
     """Also of one value."""
-    sparks = [draw_even_spark(values) for values in ([0, 0], [0])]
+    sparks = [draw_spark(values) for values in ([0, 0], [0])]
 
     assert {17.0} == {each.y for each in sparks if each}
