@@ -8,7 +8,7 @@ what is still to come from the rules, as ticks will find it.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import accumulate
@@ -23,7 +23,6 @@ from actions.load.foresee import (
     TIME,
     HotMinute,
     Whose,
-    count_others,
     find_undecided,
     foresee,
     name_minutes,
@@ -72,8 +71,6 @@ class Calendar:
     Args:
         at: The time of the database, aware UTC.
         planned_from: What is due from here on was not decided when this was counted.
-        actions: How many actions were asked when they are due.
-        left_out: How many were not, by the reason; see ``Load``.
         is_partial: Whether something is not counted for lack of time, or because there
             are too many different outages.
     """
@@ -82,8 +79,6 @@ class Calendar:
     zone: ZoneInfo
     days: Sequence[CalendarDay]
     planned_from: datetime
-    actions: int
-    left_out: Mapping[str, int]
     is_partial: bool
 
     def count(self, *states: OperationState) -> int:
@@ -127,22 +122,18 @@ def fetch_calendar(
     planned_from = find_undecided(connection, now)
     begin = max(planned_from, hours[0].starts_at)
     minutes: Sequence[LoadedMinute] = ()
-    actions, left_out = 0, dict[str, int]()
     if begin < end and load is not None and load.has_all(begin, end):
         minutes = [each for each in load.minutes if begin <= each.at < end]
-        actions, left_out = load.actions, dict(load.left_out)
     elif begin < end:
         counting = Counting(begin, end)
         found = foresee(connection, counting, whose, before=end, monotonic=monotonic)
-        later, others = count_others(connection, whose, end)
         minutes = counting.list_minutes()
-        actions, left_out = found.actions + later, dict(found.left_out + others)
+        is_whole = is_whole and not found.left_out[TIME]
     for minute in minutes:
         hour = find_hour(hours, minute.at)
         assert hour is not None  # the period lies within the hours
         hour.planned += minute.total
-    is_partial = not is_whole or TIME in left_out
-    return Calendar(now, zone, days, planned_from, actions, left_out, is_partial)
+    return Calendar(now, zone, days, planned_from, is_partial=not is_whole)
 
 
 def _add_decided(

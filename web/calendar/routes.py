@@ -29,7 +29,6 @@ from web.calendar.cells import (
     say,
 )
 from web.calendar.fetch_calendar import Calendar, Planned, fetch_calendar, list_planned
-from web.calendar.local_days import CalendarDay
 from web.guarding import make_router
 from web.preferences import format_offset
 from web.query import Asked, Unread, ask, read_part
@@ -134,7 +133,6 @@ def _describe(calendar: Calendar, asked: Asked) -> Mapping[str, Any]:
         "is_ahead": calendar.at < calendar.days[0].starts_at,
         "changed": changed,
         "offsets": _tell_offsets(calendar),
-        "twice": [] if changed is None else _count_twice(changed),
         "app_name": next((e.name for e in asked.apps if e.uid == asked.app), None),
     }
 
@@ -146,14 +144,6 @@ def _tell_offsets(calendar: Calendar) -> str:
     if before == after:
         return before
     return f"{before}, and {after} once the clocks have changed"
-
-
-def _count_twice(day: CalendarDay) -> list[int]:
-    """Return what both passes of the hour that comes twice have. Empty: none does."""
-    second = [each for each in day.hours if each.turn > 1]
-    shown = {each.shown for each in second}
-    first = [e for e in day.hours if e.turn == 1 and e.shown in shown]
-    return [first[0].due, second[0].due] if first and second else []
 
 
 def _link_minute(asked: Asked, at: datetime) -> str:
