@@ -18,7 +18,6 @@ from prometheus_client import Counter
 from actions.explaining.why import EXIT_WORDS, STATE_WORDS
 from actions.previews.sentences import HAPPENED, WAS
 from celery_app.routing import TASK_OF_QUEUE
-from cli.demo.screen import MARKS
 from cli.output import STATE_STYLES
 from cli.status import STYLES
 from dispatch.backfills.planning import Recorded
@@ -125,7 +124,6 @@ def find_steps_that_use(name: str) -> set[str]:
         ),
         ("overview/installation/queues.py: LIVE_IN_ORDER", LIVE_IN_ORDER, LIVE_STATES),
         ("cli/output.py: STATE_STYLES", STATE_STYLES, OperationState),
-        ("cli/demo/screen.py: MARKS", MARKS, StepState),
         ("cli/status.py: STYLES", STYLES, Health),
         ("web/action_words.py: KINDS", KIND_WORDS, WHEN_KINDS),
         ("web/charts.py: LOOKS", LOOKS, {*OperationState, *Mark}),

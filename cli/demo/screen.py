@@ -1,30 +1,25 @@
-"""What the demo shows while it runs: ticks, operations and the progress of steps."""
+"""What the demo tells while it runs: ticks, and what became of operations."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import sqlalchemy as sa
-from rich.console import Group
-from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from actions.tick import TickReport
 from cli.connection import read_database
 from cli.demo.data import APP, MISSED, REPORT, shorten_path
 from cli.demo.scenes import KilledWorker, describe_missed
-from cli.operations import format_progress, format_took
-from cli.output import STATE_STYLES, make_table, out, style_state
+from cli.output import out
 from models.database.engine import read_host_clock
 from models.decision import get_action_name
 from models.errors import UnreachableError
 from models.operation_state import OperationState, StepState
-from models.units import format_count
 from operations.operation_filter import OperationFilter
 from overview.operations import ShownOperation, describe_result, fetch_shown_operations
 from settings import Settings
@@ -34,11 +29,8 @@ _EVERY_S = 0.25
 
 _SECOND = timedelta(seconds=1)
 
-#: The most operations on the screen.
+#: The most operations that are looked at.
 _SHOWN = 8
-
-#: The fewest that are drawn, and the lines of the screen around them.
-_FEWEST, _OTHER_LINES = 3, 23
 
 #: What does not happen by itself.
 _STAGED = (
@@ -46,24 +38,13 @@ _STAGED = (
     " back. The rest runs as it would anywhere."
 )
 
-_COLUMNS = ("occurrence", "operation", "state", "took")
-
 #: How long operations that still run when the time is over may take to end.
 _GRACE = timedelta(seconds=20)
-
-#: How the screen marks the states of steps.
-MARKS = {
-    StepState.PENDING: "·",
-    StepState.RUNNING: "▶",
-    StepState.SUCCEEDED: "✓",
-    StepState.FAILED: "✗",
-    StepState.SKIPPED: "-",
-}
 
 
 class Screen(threading.Thread):
     """
-    Shows the demo, and ends it when its time is over.
+    Tells what happens in the demo, and ends it when its time is over.
 
     Args:
         engine: Only read from.
@@ -104,36 +85,22 @@ class Screen(threading.Thread):
         self._ticks.append(report)
 
     def run(self) -> None:
-        """Show the demo until it is stopped or its time is over."""
-        if not out().is_terminal or out().is_dumb_terminal:
-            for line in self._head():
-                out().print(line, soft_wrap=True)
-            self._loop(self._tell)
-            return
-        # On a screen of its own: what a new size leaves behind is painted over.
-        with Live(console=out(), refresh_per_second=8, screen=True) as live:
-            shown = self._loop(lambda shown: live.update(self._draw(shown)))
-        self.sign_in, self.ways_in = [], []  # nobody answers there any more
-        out().print(self._draw(shown))
-
-    def _loop(
-        self, show: Callable[[list[ShownOperation]], None]
-    ) -> list[ShownOperation]:
+        """Tell what happens until the demo is stopped or its time is over."""
+        for line in self._head():
+            out().print(line, soft_wrap=True)
         shown: list[ShownOperation] = []
         while not self._stop_event.wait(_EVERY_S):
             self._doomed.look(read_host_clock())
-            shown = self._look(show) or shown
+            shown = self._look() or shown
             if self._is_over(shown):
                 self.is_complete = True
                 self._stop_event.set()
-        return self._look(show) or shown
+        self._look()
 
-    def _look(
-        self, show: Callable[[list[ShownOperation]], None]
-    ) -> list[ShownOperation]:
+    def _look(self) -> list[ShownOperation]:
         shown = self._read()
         if shown:
-            show(shown)
+            self._tell(shown)
         return shown
 
     def _read(self) -> list[ShownOperation]:
@@ -182,58 +149,8 @@ class Screen(threading.Thread):
             ),
             Text(f"Mails are files in {mails}. Ctrl-C stops the demo."),
             Text(_STAGED),
-            *(Text(line, overflow="fold") for line in (*self.sign_in, *self.ways_in)),
+            *(Text(line) for line in (*self.sign_in, *self.ways_in)),
         ]
-
-    def _draw(self, shown: list[ShownOperation]) -> Group:
-        return Group(
-            *self._head(),
-            Text(),
-            self._draw_ticks(),
-            self._draw_operations(shown),
-            Text(),
-            Text("What no cron does", style="bold"),
-            *(Text(scene) for scene in self._scenes),
-            Text(
-                f"{format_count(count_mails(self._settings), 'mail', 'mails')} so far."
-                f" {self._describe_left()}"
-            ),
-            # Once more where one looks last: what is above may have scrolled away.
-            *(Text(line, overflow="fold") for line in self.sign_in),
-        )
-
-    def _draw_ticks(self) -> Text:
-        line = Text("Ticks  ", style="bold")
-        for tick in self._ticks[-6:]:
-            line.append(f"{tick.now:%H:%M:%S}Z ", style="green")
-            line.append(f"({tick.recorded} recorded)  ", style="default")
-        now = read_host_clock()
-        left = 60 - now.second
-        return line.append(f"next in {left} s", style="bright_black")
-
-    def _draw_operations(self, shown: list[ShownOperation]) -> Table:
-        rows = [
-            (
-                f"{each.occurrence.astimezone(UTC):%H:%M:%S}Z",
-                get_action_name(each.triggered_by),
-                each.state.value,
-                format_took(each.took),
-            )
-            for each in shown[: max(_FEWEST, out().height - _OTHER_LINES)]
-        ]
-        table = make_table(())
-        for column in zip(_COLUMNS, *rows, strict=True):
-            table.add_column(column[0], no_wrap=True, min_width=max(map(len, column)))
-        table.add_column("steps", no_wrap=True, overflow="ellipsis")
-        for (*texts, state, took), each in zip(rows, shown, strict=False):
-            table.add_row(*texts, style_state(state), took, _draw_steps(each))
-        return table
-
-    def _describe_left(self) -> str:
-        if self._seconds is None:
-            return ""
-        left = round(self._seconds - (time.monotonic() - self._began))
-        return f"Ends in {left} s." if left > 0 else "Waiting for running operations."
 
     def _tell(self, shown: list[ShownOperation]) -> None:
         """Print news as lines."""
@@ -274,18 +191,6 @@ def find_news(
 
 def _reason(reason: str | None) -> str:
     return f" ({reason})" if reason else ""
-
-
-def _draw_steps(shown: ShownOperation) -> Text:
-    line = Text()
-    for step in shown.steps:
-        mark, style = MARKS[step.state], STATE_STYLES[step.state]
-        line.append(f"{mark} {step.name}  ", style=style)
-        if step.state is StepState.RUNNING:
-            line.append(f"{format_progress(step.progress)}  ", style=style)
-    if shown.reason:
-        line.append(shown.reason, style="yellow")
-    return line
 
 
 def count_mails(settings: Settings) -> int:

@@ -1,4 +1,4 @@
-"""What the demo tells in lines, where there is no terminal."""
+"""What the demo tells."""
 
 from __future__ import annotations
 
