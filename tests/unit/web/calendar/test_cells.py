@@ -25,7 +25,7 @@ def make(first: date, at: datetime, **hours: dict[str, int]) -> Calendar:
     for number, day in enumerate(days):
         for hour in day.hours:
             fill(hour, **hours.get(f"d{number}h{hour.shown}", {}))
-    return Calendar(at, LONDON, days, at, 1, {}, is_partial=False)
+    return Calendar(at, LONDON, days, at, is_partial=False)
 
 
 def fill(hour: CalendarHour, planned: int = 0, **states: int) -> CalendarHour:
