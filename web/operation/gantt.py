@@ -31,9 +31,6 @@ _STEPS = (
     *(86400, 172800, 604800),
 )
 
-#: Letters for which a bar has room, by its width.
-_LETTER = 7.0
-
 
 @dataclass(frozen=True, slots=True)
 class Bar:
@@ -41,9 +38,8 @@ class Bar:
     Something that took time.
 
     Args:
-        kind: ok, bad, now, wait, late: see the template.
-        label: How long it took, and what became of it.
-        is_inside: Whether there is room for the label within the bar.
+        kind: ok, bad, now, wait: see the template.
+        label: How long it took.
     """
 
     x: float
@@ -52,7 +48,6 @@ class Bar:
     kind: str
     state: str
     label: str
-    is_inside: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +110,6 @@ def draw_gantt(
     stretches: Sequence[StepAttempt],
     *,
     due_at: datetime,
-    recorded_at: datetime,
     started_at: datetime,
     now: datetime,
 ) -> Gantt:
@@ -125,7 +119,6 @@ def draw_gantt(
     Args:
         stretches: Each attempt at each step, and what has not begun.
         due_at: Its occurrence, aware, as are all instants.
-        recorded_at: When it was recorded.
         started_at: When it was first started.
         now: Where what still runs ends.
     """
@@ -136,7 +129,7 @@ def draw_gantt(
     pauses = tuple(_draw_pauses(scale, begun, started_at))
     top = _TOP if brackets or pauses else _TOP_WITHOUT
     lanes = [Lane(top + 14, "until it started", "", "")]
-    bars = [_draw_wait(scale, top, due_at, recorded_at, started_at)]
+    bars = [_draw_wait(scale, top, due_at, started_at)]
     places = {}
     for number, last in enumerate({e.lane: e for e in stretches}.values(), start=1):
         places[last.lane] = y = top + number * _ROW
@@ -221,19 +214,10 @@ def _make_scale(
     return _Scale(spans)
 
 
-def _draw_wait(
-    scale: _Scale, y: int, due_at: datetime, recorded_at: datetime, started_at: datetime
-) -> Bar:
+def _draw_wait(scale: _Scale, y: int, due_at: datetime, started_at: datetime) -> Bar:
     x, end = scale.place(due_at), scale.place(started_at)
-    width = max(4.0, end - x)
-    late = recorded_at - due_at
-    is_late = late > timedelta(seconds=90)
     label = f"{_tell_length(started_at - due_at)} after due"
-    if is_late:
-        label = f"recorded {format_age(late)} late; {label}"
-    is_inside = is_late and width > len(label) * _LETTER
-    kind = "late" if is_late else "wait"
-    return Bar(x, y, round(width, 1), kind, "", label, is_inside)
+    return Bar(x, y, round(max(4.0, end - x), 1), "wait", "", label)
 
 
 def _draw_stretch(scale: _Scale, each: StepAttempt, y: int, now: datetime) -> Bar:
@@ -242,9 +226,7 @@ def _draw_stretch(scale: _Scale, each: StepAttempt, y: int, now: datetime) -> Ba
     x = scale.place(begin)
     width = round(max(4.0, scale.place(max(begin, end)) - x), 1)
     label = _tell_length(end - begin)
-    kind = _KINDS.get(each.state, "wait")
-    is_inside = kind == "ok" and width > len(label) * _LETTER + 12
-    return Bar(x, y, width, kind, each.state, label, is_inside)
+    return Bar(x, y, width, _KINDS.get(each.state, "wait"), each.state, label)
 
 
 def _tell_length(length: timedelta) -> str:

@@ -98,7 +98,6 @@ def _describe(account: Account) -> dict[str, Any]:
         gantt = draw_gantt(
             account.stretches,
             due_at=shown.occurrence,
-            recorded_at=shown.recorded_at,
             started_at=shown.started_at,
             now=account.at,
         )

@@ -38,14 +38,10 @@ def make(
     )
 
 
-def draw(*stretches: StepAttempt, recorded: float = 0.2, started: float = 1) -> Gantt:
+def draw(*stretches: StepAttempt, started: float = 1) -> Gantt:
     """Return the drawing, a day after SIX."""
     return draw_gantt(
-        stretches,
-        due_at=SIX,
-        recorded_at=after(recorded),
-        started_at=after(started),
-        now=after(86_400),
+        stretches, due_at=SIX, started_at=after(started), now=after(86_400)
     )
 
 
@@ -96,14 +92,6 @@ def test_what_runs_is_open_and_what_has_not_begun_says_so():
 
     assert "now" == drawn.bars[1].kind
     assert ["", "", "to come"] == [each.note for each in drawn.lanes]
-
-
-def test_run_that_was_recorded_late_is_hatched():
-    """The scheduler was not there: that is not the queue's fault."""
-    drawn = draw(make("refresh", 185, 500), recorded=184, started=185)
-
-    assert "late" == drawn.bars[0].kind
-    assert "recorded 3 min 4 s late" in drawn.bars[0].label
 
 
 def test_attempts_that_are_not_known_are_not_made_up():
