@@ -158,24 +158,18 @@ def _count_idle(apps: Collection[str]) -> sa.Select[Any]:
 
 
 def _count_uncertain(apps: Collection[str]) -> sa.Select[Any]:
-    # Programs that do not write the app of a mail may run beside this one. Only for
-    # their mails, the operation is looked up.
-    of_operation = (
-        sa.select(operations.c.app)
-        .where(operations.c.id == deliveries.c.operation_id)
-        .scalar_subquery()
-    )
     owned = (
-        sa.select(sa.func.coalesce(deliveries.c.app, of_operation).label("app"))
+        sa.select(deliveries.c.app)
         .where(UNCERTAIN.of("deliveries"))
         .limit(_LOOKED_AT)
         .subquery("owned")
     )
-    mails = sa.select(owned).where(_pick(owned.c.app, apps)).subquery("mails")
     count = sa.func.count()
-    return sa.select(
-        mails.c.app, count.label("uncertain"), count.label("looked_at")
-    ).group_by(mails.c.app)
+    return (
+        sa.select(owned.c.app, count.label("uncertain"), count.label("looked_at"))
+        .where(_pick(owned.c.app, apps))
+        .group_by(owned.c.app)
+    )
 
 
 def _count_unpublished(apps: Collection[str]) -> sa.Select[Any]:
