@@ -8,7 +8,7 @@ if a row needs it; each query is bounded, whatever the backlog and the history.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,13 +17,7 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from actions.lease import fetch_leader, get_send_failure
-from models.database.tables import (
-    CLAIMED,
-    UNCERTAIN,
-    UNDER_WAY_HEAVY,
-    deliveries,
-    operations,
-)
+from models.database.tables import UNCERTAIN, UNDER_WAY_HEAVY, deliveries, operations
 from models.operation_state import OperationState, Overlap, Queue, Reason, is_awaiting
 from operations.fleet.processes import fetch_processes
 from operations.turns import IS_AHEAD, OTHER, Rest, fetch_resting, find_queued
@@ -36,9 +30,6 @@ PATIENCE = timedelta(seconds=10)
 
 #: Queued operations of which the places are counted, the first to be taken.
 _QUEUED_COUNTED = 2_000
-
-#: The latest operations among which the last one is looked for that a worker took.
-_TAKEN_AMONG = 1_000
 
 #: Runs before an occurrence among which the one is looked for that it overlapped.
 _OVERLAPPED_AMONG = 100
@@ -202,7 +193,6 @@ def _add_places(
             behind[each.id] = counts[lane]
             counts[lane] += 1
     seen = fetch_processes(connection)
-    taken = fetch_last_taken(connection)
     resting = fetch_resting(connection)
     for row in queued:
         hindrance: Parts = ()
@@ -220,40 +210,9 @@ def _add_places(
                 position=places[row.id],
                 waiting=counts[row.queue],
                 is_whole=len(first) <= _QUEUED_COUNTED,
-                taken_at=taken.get(row.queue),
                 is_served=bool(find_takers(seen, Queue(row.queue))),
             )
         found[row.id] = Circumstances(hindrance, place=place)
-
-
-def fetch_last_taken(
-    connection: sa.Connection, *, among: int = _TAKEN_AMONG
-) -> Mapping[str, datetime]:
-    """
-    Return when a worker last took an operation of each queue, aware UTC.
-
-    It may have taken others meanwhile that have ended already, if they were recorded
-    before the latest.
-
-    Args:
-        among: Looked at are the latest, so many, and those that run: if more wait than
-            that, none of the latest was taken yet.
-    """
-    columns = (_run.queue, _run.started_at)
-    latest = sa.select(*columns).order_by(_run.recorded_at.desc()).limit(among)
-    running = sa.select(*columns).where(
-        CLAIMED.of(), _run.state == OperationState.RUNNING
-    )
-    taken = sa.union_all(sa.select(latest.subquery()), running).subquery("taken").c
-    rows = connection.execute(
-        sa.select(
-            taken.queue,
-            sa.func.max(taken.started_at, type_=_run.started_at.type).label("at"),
-        )
-        .where(taken.started_at.is_not(None))
-        .group_by(taken.queue)
-    )
-    return {row.queue: row.at for row in rows}
 
 
 def _fetch_overlapped(

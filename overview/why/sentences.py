@@ -62,15 +62,12 @@ class Place:
     Args:
         position: From 1.
         waiting: How many wait there, at least.
-        taken_at: When a worker last took something from the queue, aware UTC. None:
-            never, as far as is known.
         is_served: Whether a worker that takes from the queue is alive.
         is_whole: Whether no more than *waiting* wait.
     """
 
     position: int
     waiting: int
-    taken_at: datetime | None
     is_served: bool
     is_whole: bool = True
 
@@ -254,13 +251,8 @@ def _tell_queued(operation: OperationRow, known: Circumstances) -> Why:
     parts: list[str | datetime] = [f"Waits for a worker: {where}"]
     if known.hindrance:
         parts += ["; ", *known.hindrance]
-    elif place.taken_at is None:
-        parts.append("" if place.is_served else ", which no worker takes from")
-    elif place.is_served:
-        parts += ["; a worker last took one at ", place.taken_at]
-    else:
-        told = ", from which no worker has taken any of the latest operations since "
-        parts += [told, place.taken_at]
+    elif not place.is_served:
+        parts.append(", which no worker takes from")
     return _wait(operation, [*parts, "."], Remedy.WORKERS)
 
 

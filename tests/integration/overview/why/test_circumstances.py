@@ -16,7 +16,7 @@ from operations.list_operations import fetch_latest
 from operations.operation_filter import OperationFilter
 from operations.sending.order import fetch_sendable
 from overview.operations import ShownOperation, fetch_shown_operations
-from overview.why.circumstances import fetch_circumstances, fetch_last_taken
+from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Circumstances, Place
 from tests.database import read_by
 from tests.integration.test_budget import counting
@@ -114,21 +114,9 @@ def test_queued_run_has_a_place_in_its_queue(engine: sa.Engine):
     give_sign(engine, make_worker(queues=[Queue.HEAVY]))
     places = {id_: each.place for id_, each in meet(engine).items()}
 
-    assert Place(1, 2, None, is_served=False) == places[THIRD.id]
-    assert Place(2, 2, None, is_served=False) == places[FIRST.id]
-    assert Place(1, 1, None, is_served=True) == places[SECOND.id]
-
-
-def test_a_long_backlog_does_not_hide_that_workers_take(engine: sa.Engine):
-    """Of the latest none was taken; one that runs was recorded before."""
-    now = get_now(engine)
-    record_all(engine, FIRST, SECOND)
-    taken = {"state": "running", "claim_token": uuid4(), "started_at": now}
-    edit(engine, FIRST.id, **taken, recorded_at=now - MINUTE)
-
-    found = read_by(engine, fetch_last_taken, among=1)
-
-    assert {FIRST.queue: now} == found
+    assert Place(1, 2, is_served=False) == places[THIRD.id]
+    assert Place(2, 2, is_served=False) == places[FIRST.id]
+    assert Place(1, 1, is_served=True) == places[SECOND.id]
 
 
 @pytest.mark.parametrize(

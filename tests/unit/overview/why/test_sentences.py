@@ -89,17 +89,8 @@ def tell(known: Circumstances = ALONE, **given: Any) -> Why:
             ),
         ),
         (
-            {"state": "queued", "queue": "quick"},
-            Circumstances(place=Place(9, 14, SIX - MINUTE, is_served=False)),
-            (
-                "Waits for a worker: position 9 of 14 on quick, from which no worker"
-                " has taken any of the latest operations since"
-                " 2026-10-20 06:59:00 +01:00 (05:59:00Z)."
-            ),
-        ),
-        (
             {"state": "queued", "queue": "heavy"},
-            Circumstances(place=Place(1, 1, None, is_served=False)),
+            Circumstances(place=Place(1, 1, is_served=False)),
             "Waits for a worker: position 1 of 1 on heavy, which no worker takes from.",
         ),
         (
