@@ -288,10 +288,8 @@ def _count_occurrences(row: Any) -> int:
     return int((row.details or {}).get("count", 1))
 
 
-#: The most operations that are looked at, the latest first: some 20 ms. Those of one
-#: small app lie far apart in the table, so that each costs more.
+#: The most operations that are looked at, the latest first: some 20 ms.
 LATE_LOOKED_AT = 20_000
-LATE_LOOKED_AT_OF_APP = 5_000
 
 #: The most late operations that are counted.
 _MOST = 5_000
@@ -332,7 +330,6 @@ def fetch_late(
     Returns:
         Also whether all were looked at.
     """
-    bound = LATE_LOOKED_AT if app is None else LATE_LOOKED_AT_OF_APP
     kept, revisions = operations.c, scheduled_action_revisions.c
     looked_at = (
         sa.select(
@@ -342,7 +339,7 @@ def fetch_late(
         )
         .where(kept.recorded_at >= since, *belongs_to(app))
         .order_by(kept.recorded_at.desc())
-        .limit(bound)
+        .limit(LATE_LOOKED_AT)
         .subquery("looked_at")
     )
     given = looked_at.c
@@ -375,23 +372,9 @@ def fetch_late(
         .order_by(given.started_at.desc(), given.id)
         .limit(_MOST)
     ).all()
-    is_whole = len(rows) < _MOST and _count(connection, since, app, bound) < bound
-    return group_late(rows), is_whole
-
-
-def _count(
-    connection: sa.Connection, since: datetime, app: str | None, most: int
-) -> int:
-    kept = operations.c
-    looked_at = (
-        sa.select(sa.literal(1))
-        .select_from(operations)
-        .where(kept.recorded_at >= since, *belongs_to(app))
-        .limit(most)
-        .subquery()
-    )
-    query = sa.select(sa.func.count()).select_from(looked_at)
-    return int(connection.execute(query).scalar_one())
+    counted = sa.select(sa.func.count()).select_from(looked_at)
+    seen = connection.execute(counted).scalar_one()
+    return group_late(rows), len(rows) < _MOST and seen < LATE_LOOKED_AT
 
 
 def group_late(rows: Iterable[Any]) -> list[LateRuns]:
