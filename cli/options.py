@@ -309,26 +309,12 @@ def read_period(
     now = read_host_clock()  # once: "now" is the same instant in both
     begin = None if since is None else _read_instant("--from", since, now)
     end = None if until is None else _read_instant("--until", until, now)
-    if begin is None or end is None or begin < end:
-        return begin, end
-    if begin == end:
-        msg = (
-            f"--from {since} and --until {until} are the same instant,"
-            f" {format_instant(end)}, so nothing lies between them. Give a later"
-            " --until."
+    if begin is not None and end is not None and begin >= end:
+        raise UsageError(
+            f"--from {since} ({format_instant(begin)}) is not before --until {until}"
+            f" ({format_instant(end)}). Give a later --until, or swap the two."
         )
-    else:
-        msg = (
-            f"--from {_echo(since, begin)} is later than --until {_echo(until, end)}."
-            " Swap the two."
-        )
-    raise UsageError(msg)
-
-
-def _echo(text: str | None, instant: datetime) -> str:
-    """Return a bound as it was written, and in UTC if that is another text."""
-    in_utc = format_instant(instant)
-    return str(text) if str(text).endswith("Z") else f"{text} ({in_utc})"
+    return begin, end
 
 
 def _read_pause(*, note: NoteOption = None, until: UntilOption = None) -> PauseModel:

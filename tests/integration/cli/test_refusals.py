@@ -66,20 +66,14 @@ def test_actions_of_other_apps_are_not_what_was_meant(call: Call, shop: Path):
 @pytest.mark.parametrize(
     "command", [("audit",), ("operations", "list"), ("preview", str(WEEKLY))]
 )
-@pytest.mark.parametrize(
-    ("since", "until", "said"),
-    [
-        ("2026-11-23T07:00+01:00", "2026-11-23T05:00Z", "later than --until"),
-        ("2026-11-23T07:00+01:00", "2026-11-23T06:00Z", "the same instant"),
-    ],
-)
+@pytest.mark.parametrize("until", ["2026-11-23T05:00Z", "2026-11-23T06:00Z"])
 def test_period_without_an_instant_is_refused(
-    call: Call, command: tuple[str, ...], since: str, until: str, said: str
+    call: Call, command: tuple[str, ...], until: str
 ):
-    answer = call(*command, "--from", since, "--until", until)
+    answer = call(*command, "--from", "2026-11-23T07:00+01:00", "--until", until)
 
     assert (2, "") == (answer.code, answer.out)
-    assert said in answer.err
+    assert "is not before --until" in answer.err
     assert "2026-11-23T06:00:00Z" in answer.err
 
 
