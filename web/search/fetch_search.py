@@ -7,31 +7,27 @@ search costs the same however much there is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.list_actions import LONGEST_TEXT
-from actions.read_actions import get_action_state, is_one_of
+from actions.list_actions import LONGEST_TEXT, select_part
+from actions.read_actions import WITHOUT_DOCUMENT, get_action_state
 from models.database.lists import belongs_to
 from models.database.tables import operations, scheduled_actions, small_apps
 from models.decision import get_action_name
 from models.operation_state import OperationState
+from models.paging import Page
+from models.requests.actions import ActionFilterModel
 from models.revision import ActionState
 
 #: The most hits of each kind.
 HITS = 20
 
-#: How many actions are looked at, of which indexes have the names and the uids: 40 ms.
+#: How many actions are looked at.
 LOOKED_AT = 100_000
-
-#: Uids that fit at most, if the actions are sorted that have them. If more do, some are
-#: soon met in the order of the list.
-_FEW = 1_000
 
 #: A shorter beginning of an id is not looked for: it would fit too many.
 SHORTEST_ID = 6
@@ -39,15 +35,6 @@ SHORTEST_ID = 6
 #: The digits of an id.
 _DIGITS = frozenset("0123456789abcdef")
 _ID_LENGTH = 32
-
-_action = scheduled_actions.c
-
-
-#: What is read of an action.
-_SHOWN = (
-    *(_action.uid, _action.app, _action.name, _action.active),
-    *(_action.paused_at, _action.quarantined_at, _action.deleted_at),
-)
 
 
 class HitKind(StrEnum):
@@ -189,70 +176,19 @@ def _find_actions(
     connection: sa.Connection, query: str, app: str | None, limit: int
 ) -> _Found:
     """Return actions; the one whose uid it is also if it was deleted."""
+    is_named = scheduled_actions.c.uid == query
     named = connection.execute(
-        sa.select(*_SHOWN).where(_action.uid == query, *belongs_to(app, _action.app))
+        sa.select(*WITHOUT_DOCUMENT).where(
+            is_named, *belongs_to(app, scheduled_actions.c.app)
+        )
     ).all()
-    fitting = [
-        *_fetch_by_name(connection, query, app, limit),
-        *_fetch_by_uid(connection, query, app, limit),
-    ]
-    found = {row.uid: row for row in fitting}.values()
-    in_order = sorted(found, key=lambda row: (row.app, row.name, row.uid))
-    rows = {row.uid: row for row in (*named, *in_order[:limit])}
+    wanted = ActionFilterModel().but(app=app, text=query)
+    part = select_part(connection, wanted, Page(limit), looked_at=LOOKED_AT)
+    rows = {row.uid: row for row in (*named, *part.entries)}
     folded = query.lower()
     hits = []
     for uid, row in rows.items():
         is_exact = folded in {uid.lower(), row.name.lower()}
         what = uid, row.app, row.name, get_action_state(row)
         hits.append(Hit(HitKind.ACTION, *what, is_exact))
-    return hits, len(in_order) <= limit
-
-
-def _fetch_by_name(
-    connection: sa.Connection, query: str, app: str | None, limit: int
-) -> Sequence[sa.Row[Any]]:
-    """Return the first actions with *query* in their names, one more than *limit*."""
-    kept = scheduled_actions.alias("looked_at").c
-    seen = (
-        sa.select(kept.app, kept.name)
-        .where(kept.deleted_at.is_(None), *belongs_to(app, kept.app))
-        .order_by(kept.app, kept.name)
-        .limit(LOOKED_AT)
-        .subquery("seen")
-    )
-    # Nothing but what an index has, so that no action itself is read that does not fit.
-    fitting = (
-        sa.select(seen)
-        .where(seen.c.name.icontains(query, autoescape=True))
-        .order_by(seen.c.app, seen.c.name)
-        .limit(limit + 1)
-        .subquery("fitting")
-    )
-    is_one = sa.and_(
-        _action.app == fitting.c.app,
-        _action.name == fitting.c.name,
-        _action.deleted_at.is_(None),
-    )
-    shown: sa.Select[Any] = sa.select(*_SHOWN)
-    return connection.execute(shown.join_from(fitting, scheduled_actions, is_one)).all()
-
-
-def _fetch_by_uid(
-    connection: sa.Connection, query: str, app: str | None, limit: int
-) -> Sequence[sa.Row[Any]]:
-    """Return the first actions with *query* in their uids, one more than *limit*."""
-    fits = _action.uid.icontains(query, autoescape=True)
-    belongs = belongs_to(app, _action.app)
-    # Of all apps: an index has the uids alone.
-    seen = (
-        sa.select(_action.uid).order_by(_action.uid).limit(LOOKED_AT).subquery("seen")
-    )
-    uids = sa.select(seen.c.uid).where(seen.c.uid.icontains(query, autoescape=True))
-    few = connection.execute(uids.limit(_FEW + 1)).scalars().all()
-    if len(few) <= _FEW:
-        fits = is_one_of(connection, few)
-    shown: sa.Select[Any] = sa.select(*_SHOWN)
-    in_order = shown.where(fits, _action.deleted_at.is_(None), *belongs).order_by(
-        _action.app, _action.name, _action.uid
-    )
-    return connection.execute(in_order.limit(limit + 1)).all()
+    return hits, part.following is None

@@ -94,7 +94,7 @@ def test_names_and_uids_are_one_list(engine: sa.Engine):
 
 
 def test_uids_of_very_many(engine: sa.Engine):
-    """If more fit than are sorted, the first are found all the same."""
+    """Those of a part are the first in the order of the list."""
     uids = copy_action(engine, "daily", 1_100, app="bookshop")
 
     found = find(engine, "copy", limit=5)
