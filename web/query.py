@@ -30,7 +30,7 @@ from serving.context import Context
 from serving.cursors import read_cursor, write_cursor
 from serving.guarding import tell_unserved
 from serving.refusals import HttpError
-from web.preferences import choose_zone, find_zone, read_preferences
+from web.preferences import choose_zone, read_preferences
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 _Value = TypeVar("_Value")
@@ -198,13 +198,7 @@ class Asked(Query):
         return self.choice("queue", Queue)
 
     def find_zone(self) -> ZoneInfo:
-        """Return the zone whose days and hours are shown: the link's, or as chosen."""
-        given = self.text("zone")
-        found = find_zone(given)
-        if given and found is None:
-            self.note(f"There is no zone {show(given)}.")
-        if found is not None:
-            return found
+        """Return the zone whose days and hours are shown, as was chosen."""
         liked = read_preferences(self.context.request)
         own = next((e.timezone for e in self.apps if e.uid == self.app), None)
         installation = load_zone(self.context.services.timezone)
