@@ -56,12 +56,12 @@ from web.action.fetch_days import ActionDays, fetch_action_days
 from web.action.fetch_preview import preview_stored
 from web.forms import Form, go_to
 from web.guarding import make_router
-from web.query import Query, read_part
+from web.query import Query, Unread, read_part
 from web.questions import after_question
 from web.rendering import find_own_zone, render
 
-#: Runs in the table, in the strip, and in the picture of durations.
-TABLED, STRIPPED, DRAWN = 5, 20, 30
+#: Runs in the table; in the strip, and in the picture of durations.
+TABLED, STRIPPED = 5, 20
 
 
 def foresee(connection: sa.Connection, uid: str, zone: ZoneInfo) -> Preview | str:
@@ -185,6 +185,7 @@ def show_action(context: Viewer, uid: str) -> Response:
     mine, zone = find_own_zone(context), found.zone
     asked, ran = query.text("at"), OperationFilter(action_uid=uid)
     steps = found.document.get("operations")
+    recent = read_part(context, fetch_runs_of_action, uid, limit=STRIPPED)
     values = {
         "found": found.seen_by(context.app),
         "zone": zone.key,
@@ -193,10 +194,8 @@ def show_action(context: Viewer, uid: str) -> Response:
         "runs": read_part(
             context, fetch_shown_part, ran, Page(TABLED), with_steps=False
         ),
-        "recent": read_part(context, fetch_runs_of_action, uid, limit=STRIPPED),
-        "durations": read_part(
-            context, lambda c: draw_durations(fetch_runs_of_action(c, uid, limit=DRAWN))
-        ),
+        "recent": recent,
+        "trend": None if isinstance(recent, Unread) else draw_durations(recent),
         "weeks": read_part(context, fetch_weeks, uid),
         "reached": read_part(context, fetch_reached, uid),
         "difference": read_part(context, fetch_difference, found),
