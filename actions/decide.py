@@ -27,6 +27,7 @@ from models.decision import Decision, NewOperation, make_triggered_by
 from models.expectations import expect_at
 from models.fields.delay import Delay
 from models.fields.duration import Duration
+from models.fields.instants import format_instant
 from models.fields.zone import load_zone
 from models.occurrence import make_missed_id, make_operation_id
 from models.operation_state import OperationState, Overlap, Queue, Reason, Trigger
@@ -119,8 +120,8 @@ def make_missed(action: DueAction, lost: RangeTally) -> NewOperation:
         state=OperationState.MISSED,
         reason=Reason.OUTAGE,
         details={
-            "first": lost.first.isoformat(),
-            "last": lost.last.isoformat(),
+            "first": format_instant(lost.first),
+            "last": format_instant(lost.last),
             "count": lost.number,
             "more": lost.more,
         },

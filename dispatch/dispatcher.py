@@ -26,7 +26,7 @@ from dispatch.outbox import Outbox
 from models.database.engine import read_clock, writing
 from models.database.tables import operations, scheduled_actions
 from models.database.transaction import AtOnce, Flight, Transaction, departing
-from models.decision import Decision, NewOperation
+from models.decision import Decision, NewOperation, read_missed
 from models.occurrence import make_longer_missed_id
 from models.operation import RecipientFilterModel
 from models.operation_state import OperationState, Reason, Trigger
@@ -418,18 +418,18 @@ def _name_longer_outages(
         )
     ).all()
     ids = {row.id for row in recorded}
-    ends: defaultdict[tuple[str, datetime], str] = defaultdict(str)
+    ends: dict[tuple[str, datetime], datetime] = {}
     for row in recorded:
-        begins = row.action_uid, row.occurrence
-        ends[begins] = max(ends[begins], row.details["last"])
+        if (missed := read_missed(row.details)) is not None:
+            begins = row.action_uid, row.occurrence
+            ends[begins] = max(ends.get(begins, missed.last), missed.last)
 
     def name(row: NewOperation) -> NewOperation:
-        if row.id not in ids or not row.details:
+        missed = read_missed(row.details)
+        if row.id not in ids or missed is None:
             return row
-        last = str(row.details["last"])
-        if last <= ends[row.action_uid, row.occurrence]:
+        if missed.last <= ends[row.action_uid, row.occurrence]:
             return row
-        longer = make_longer_missed_id(row.id, datetime.fromisoformat(last))
-        return row._replace(id=longer)
+        return row._replace(id=make_longer_missed_id(row.id, missed.last))
 
     return [name(row) for row in new]

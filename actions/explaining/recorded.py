@@ -16,6 +16,7 @@ from uuid import UUID
 from pydantic import ValidationError
 
 from actions.explaining.own_readings import read_delay
+from models.decision import read_missed
 from models.fields.delay import Delay, join_delay
 from models.fields.zone import load_zone
 from models.operation import RecipientFilterModel
@@ -87,12 +88,8 @@ class RecordedOperation:
     @property
     def covered_range(self) -> tuple[datetime, datetime] | None:
         """First and last of the occurrences that it stands for; None for any other."""
-        if self.state not in _OF_SEVERAL or not self.details:
-            return None
-        if "first" not in self.details:
-            return None
-        first, last = self.details["first"], self.details["last"]
-        return datetime.fromisoformat(first), datetime.fromisoformat(last)
+        missed = read_missed(self.details) if self.state in _OF_SEVERAL else None
+        return None if missed is None else (missed.first, missed.last)
 
 
 def find_in_force(revisions: Sequence[Revision], at: datetime) -> list[Revision]:

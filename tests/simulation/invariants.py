@@ -368,4 +368,4 @@ def insist(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a se
 
 def _text(instant: str) -> str:
     """Return an ISO text as SQLite keeps times, so that texts compare."""
-    return instant.replace("T", " ").replace("+00:00", ".000000+00:00")
+    return instant.replace("T", " ").replace("Z", ".000000+00:00")

@@ -30,6 +30,7 @@ from dispatch.clocks import (
 from models.back_off import LEASE
 from models.database.engine import make_engine, reading, writing
 from models.database.transaction import AtOnce
+from models.fields.instants import format_instant
 from models.requests.bulk_changes import BulkChangeModel, BulkKind, ChosenActionsModel
 from models.requests.operations import OperationFilterModel
 from operations.claiming.claim import await_task, retry_later
@@ -438,7 +439,7 @@ def test_outage_that_begins_as_an_earlier_one_is_recorded_too(engine: sa.Engine)
 
     once, longer, again, shorter = miss(1), miss(3), miss(3), miss(2)
 
-    first, second = ((SEVEN, (SEVEN + n * HOUR).isoformat()) for n in (1, 3))
+    first, second = ((SEVEN, format_instant(SEVEN + n * HOUR)) for n in (1, 3))
     assert ({first}, {first, second}) == (once, longer)
     assert longer == again == shorter
 

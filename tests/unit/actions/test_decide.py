@@ -75,6 +75,8 @@ def test_missed_range_is_one_row_that_says_all():
         row.occurrence,
     )
     assert [(at("10:00"), at("11:55"), 116, False)] == missed(operations)
+    assert row.details is not None
+    assert "2026-01-05T10:00:00Z" == row.details["first"]
     assert every_minute("11:56", "12:00") == ran(operations)
 
 
