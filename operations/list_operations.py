@@ -155,7 +155,7 @@ def fetch_operations(
         first = _walk(wanted, place, page.limit + 1).subquery("first")
         rows = _read(connection, sa.select(first), page.limit)
         return _make_part(rows, page.limit, None)
-    base = find_base(connection, wanted, bounds)
+    base = find_few(connection, wanted, bounds)
     if base:
         place += [*base, *asked, match_period(wanted.since, wanted.until)]
         found = sa.select(operations).where(*place).cte("found")
@@ -211,7 +211,7 @@ def _walk(
     return _order(sa.select(both), both.c).limit(most)
 
 
-def find_base(
+def find_few(
     connection: sa.Connection, wanted: OperationFilter, bounds: Bounds
 ) -> Conditions:
     """Return conditions that an index serves and few operations meet; or none."""

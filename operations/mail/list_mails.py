@@ -33,7 +33,7 @@ from models.errors import NotFoundError
 from models.json_form import ASIDE
 from models.operation_state import DeliveryState
 from models.paging import Page, Part
-from operations.list_operations import PATIENT, find_base
+from operations.list_operations import PATIENT, find_few
 from operations.mail.delivery_marks import TOO_LARGE
 from operations.mail.message import (
     Letterhead,
@@ -223,7 +223,7 @@ def fetch_mails(
 def _has_few(connection: sa.Connection, wanted: MailFilter, most: int) -> bool:
     """Tell whether mails of an action are meant, with few runs, and *most* mails."""
     of_action = OperationFilter(action_uid=wanted.action_uid)
-    if not (runs := find_base(connection, of_action, PATIENT)):
+    if not (runs := find_few(connection, of_action, PATIENT)):
         return False
     mails = sa.select(_MARKS.operation_id).join_from(deliveries, operations)
     some = mails.where(*runs).limit(most + 1).subquery()

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from models.database.tables import operations
 from models.operation_state import OperationState
-from operations.list_operations import BOUNDS, find_base
+from operations.list_operations import BOUNDS, find_few
 from operations.operation_filter import (
     OperationFilter,
     find_place,
@@ -91,7 +91,7 @@ def _count_groups(
 
     They are found as those of the list, by whatever holds for few of them.
     """
-    base = find_base(connection, free, BOUNDS)
+    base = find_few(connection, free, BOUNDS)
     place = [*find_place(free), match_period(free.since, free.until), *base]
     latest = (
         sa.select(operations)
