@@ -24,7 +24,7 @@ from actions.posting.post import Posting
 from actions.posting.refusals import make_given, name_former
 from actions.previews.sentences import describe
 from cli.connection import get_actor, get_settings, read_database, write_database
-from cli.options import OwnerOption, argument, flag, read_file, takes_json
+from cli.options import OwnerOption, argument, flag, reading_document, takes_json
 from cli.output import err, format_both, out
 from models.door.documents import read_actions
 from models.errors import Problem, UsageError
@@ -68,7 +68,9 @@ def post(
             f"{file} is a folder. For all its files: minutehand actions apply {file}"
             f" --app {app}"
         )
-    read = read_actions(read_file(file), **read_context(app))
+    context = read_context(app)
+    with reading_document(file) as text:
+        read = read_actions(text, **context)
     if isinstance(read, tuple):
         _post_many(app, read, replace=replace, dry_run=dry_run)
     elif dry_run:

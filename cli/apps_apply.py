@@ -10,7 +10,7 @@ from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from actions.small_apps.check_settings import check_settings
 from actions.small_apps.differences import AppDifference, foresee_apply
 from cli.connection import change_database, get_actor, get_settings, use_engine
-from cli.options import argument, flag, read_file, takes_json
+from cli.options import argument, flag, reading_document, takes_json
 from cli.output import err, out
 from models.door.app_documents import read_small_app
 
@@ -46,7 +46,8 @@ def apply_apps(
     # tenant may write that file, and has no say in which folder this is.
     folder = Path(path) if path != "-" and Path(path).is_dir() else None
     name = path if folder is None else str(folder / _FILE)
-    model = read_small_app(read_file(name))
+    with reading_document(name) as text:
+        model = read_small_app(text)
     known = get_settings()
     found = check_settings(
         model,

@@ -12,8 +12,8 @@ from cli.options import (
     argument,
     flag,
     option,
-    read_file,
     read_instant,
+    reading_document,
     takes,
     takes_json,
     value,
@@ -57,7 +57,8 @@ def _read(
             "Give either FILE, or --event and --user (with --at and --key if you"
             " like); not both."
         )
-    return read_events(read_file(file))
+    with reading_document(file) as text:
+        return read_events(text)
 
 
 def _read_options(said: dict[str, str]) -> UserEventModel:

@@ -12,7 +12,14 @@ from rich.text import Text
 
 from actions.lookup import find_action
 from cli.connection import ask_database, get_settings, use_engine
-from cli.options import AppOption, argument, read_file, takes_json, value
+from cli.options import (
+    AppOption,
+    argument,
+    read_file,
+    reading_document,
+    takes_json,
+    value,
+)
 from cli.output import err, out
 from models.door.documents import read_action
 from models.errors import NotFoundError, UsageError
@@ -82,12 +89,12 @@ def _read(given: str, app: str | None) -> tuple[str, ScheduledActionModel]:
         msg = "--app is missing. Name the small app whose users would get the mails."
         raise UsageError(msg)
     settings = get_settings()
-    model = read_action(
-        read_file(given),
-        default_timezone=settings.timezone,
-        task_rules=settings.make_task_rules(app),
-    )
-    return app, model
+    with reading_document(given) as text:
+        return app, read_action(
+            text,
+            default_timezone=settings.timezone,
+            task_rules=settings.make_task_rules(app),
+        )
 
 
 def _find_stored(given: str, app: str | None) -> sa.Row[Any]:

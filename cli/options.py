@@ -23,7 +23,8 @@ from cli.connection import ask_database, peek_at_database
 from cli.output import err, out
 from models.database.engine import read_host_clock
 from models.database.lists import SHOWN_DIGITS
-from models.errors import RuleError, UsageError
+from models.door.places import place_all
+from models.errors import InvalidDocumentError, RuleError, UsageError
 from models.fields.instants import format_instant, parse_typed_instant
 from models.fields.strict_model import make_complaint, say
 from models.operation_state import OperationState, Queue, Reason
@@ -339,6 +340,24 @@ def read_file(name: str) -> bytes:
         return Path(name).read_bytes()
     except OSError as error:
         raise UsageError(f"{name}: {error.strerror or error}") from None
+
+
+@contextmanager
+def reading_document(name: str) -> Iterator[bytes]:
+    """
+    Yield the contents of the file *name*, and place what is wrong with them.
+
+    Raises:
+        InvalidDocumentError: As the block raises it; pointers begin with the file, line
+            and column.
+        UsageError: As ``read_file``.
+    """
+    text = read_file(name)
+    try:
+        yield text
+    except InvalidDocumentError as error:
+        source = "<stdin>" if name == "-" else name
+        raise InvalidDocumentError(tuple(place_all(error, source, text))) from None
 
 
 def shorten(identifier: UUID) -> str:

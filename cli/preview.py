@@ -18,6 +18,7 @@ from cli.options import (
     option,
     read_file,
     read_period,
+    reading_document,
     takes,
     takes_json,
     value,
@@ -135,11 +136,12 @@ def _read_action(
     if file is None:
         msg = "FILE is missing. Name one (- is standard input), or use --batch."
         raise UsageError(msg)
-    return read_action(
-        read_file(file),
-        default_timezone=calendar.timezone,
-        task_rules=get_settings().make_task_rules(app),
-    )
+    with reading_document(file) as text:
+        return read_action(
+            text,
+            default_timezone=calendar.timezone,
+            task_rules=get_settings().make_task_rules(app),
+        )
 
 
 def _read_calendar(app: str | None) -> AppCalendar:

@@ -39,8 +39,7 @@ from models.database.journal import rolled_back
 from models.database.tables import scheduled_actions
 from models.door.differences import find_differences
 from models.door.documents import action_document, read_action
-from models.door.json_text import format_place
-from models.door.places import Places
+from models.door.places import Places, place_all
 from models.errors import (
     ConflictError,
     InvalidDocumentError,
@@ -199,15 +198,7 @@ def read_documents(
             )
             read.append(Document(source, action, text))
         except InvalidDocumentError as error:
-            places = Places(text)
-            for each in error.problems:
-                place = places.locate(each)
-                where = source if place is None else f"{source}:{place[0]}:{place[1]}"
-                pointer = f"{where} {each.pointer}".rstrip()
-                said = each.message
-                if each.place is not None:  # which *where* names, too
-                    said = said.removeprefix(format_place(each.place))
-                problems.append(replace(each, pointer=pointer, message=said))
+            problems += place_all(error, source, text)
         if len(problems) >= MOST_PROBLEMS:
             break
     if problems:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 
-from models.door.json_text import find_line, without_mark
-from models.errors import Problem
+from models.door.json_text import find_line, format_place, without_mark
+from models.errors import InvalidDocumentError, Problem
 from models.fields.strict_model import LONGEST_SHOWN, show
 
 # Integers stay text: nobody counts with them, and Python refuses to read long ones.
@@ -18,6 +20,9 @@ _LONGEST_BEGIN = 4 * LONGEST_SHOWN
 
 _BLANK = re.compile(r"[ \t\r\n]*")
 
+#: Where the list of all JSON lines begins, as if there were one.
+_LINES = -1
+
 #: A key or the number of an entry, where it begins, and where its value does.
 _Entry = tuple[str, tuple[int, int]]
 
@@ -27,8 +32,8 @@ class Places:
     Where things begin in a text, each part of which is read once, and when needed.
 
     Args:
-        text: JSON; where it is none, nothing is found. Of a key that appears more than
-            once, the last counts.
+        text: JSON, or JSON lines; where it is none, nothing is found. Of a key that
+            appears more than once, the last counts.
 
     >>> places = Places('{"when":\n  {"cron_rule": 7}}')
     >>> places.find("/when/cron_rule")
@@ -99,7 +104,10 @@ class Places:
                 self._text = plain.decode() if isinstance(plain, bytes) else plain
             text = self._text
             start = key_at = _skip_blank(text, 0)
-            for part in pointer.split("/")[1:]:
+            parts = pointer.split("/")[1:]
+            if parts and parts[0].isdecimal() and _are_lines(text, start):
+                start = key_at = _LINES
+            for part in parts:
                 name = part.replace("~1", "/").replace("~0", "~")
                 inner = self._enter(text, start, name)
                 if inner is None:
@@ -112,16 +120,34 @@ class Places:
     def _enter(self, text: str, start: int, name: str) -> tuple[int, int] | None:
         """Return where *name* and its value begin in what begins at *start*."""
         if start not in self._entered:
-            enter = {"{": _enter_object, "[": _enter_list}.get(text[start])
-            self._entered[start] = {}, enter(text, start) if enter else iter(())
+            opening = "" if start == _LINES else text[start]
+            enter = {"{": _enter_object, "[": _enter_list, "": _enter_lines}
+            entries = enter[opening](text, start) if opening in enter else iter(())
+            self._entered[start] = {}, entries
         found, rest = self._entered[start]
         # Of an object, a later key may be the same; of a list, no entry is.
-        if text[start] == "{" or name not in found:
+        is_object = start != _LINES and text[start] == "{"
+        if is_object or name not in found:
             for key, places in rest:
                 found[key] = places
-                if text[start] == "[" and key == name:
+                if key == name and not is_object:
                     break
         return found.get(name)
+
+
+def place_all(
+    error: InvalidDocumentError, source: str, text: str | bytes
+) -> Iterator[Problem]:
+    """Yield the problems of *error*; pointers begin with file, line and column."""
+    places = Places(text)
+    for each in error.problems:
+        place = places.locate(each)
+        where = source if place is None else f"{source}:{place[0]}:{place[1]}"
+        said = each.message
+        if each.place is not None:  # which *where* names, too
+            said = said.removeprefix(format_place(each.place))
+        pointer = f"{where} {each.pointer}".rstrip()
+        yield replace(each, pointer=pointer, message=said)
 
 
 def _enter_object(text: str, start: int) -> Iterator[_Entry]:
@@ -146,6 +172,18 @@ def _enter_list(text: str, start: int) -> Iterator[_Entry]:
         at = _skip_value(text, at)
         if text[at] == ",":
             at = _skip_blank(text, at + 1)
+
+
+def _are_lines(text: str, start: int) -> bool:
+    """Tell whether the text is JSON lines: another value follows the first object."""
+    return text[start] == "{" and _skip_value(text, start) < len(text)
+
+
+def _enter_lines(text: str, _start: int) -> Iterator[_Entry]:
+    at = _skip_blank(text, 0)
+    for number in count():
+        yield str(number), (at, at)
+        at = _skip_value(text, at)
 
 
 def _skip_value(text: str, at: int) -> int:

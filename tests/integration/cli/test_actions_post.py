@@ -54,10 +54,12 @@ def test_bad_document_names_each_problem(call: Call, shop: Path):
     answer = call("actions", "post", path, "--app", "shop")
 
     assert (3, "") == (answer.code, answer.out)
-    lines = answer.err.splitlines()
-    assert ["error: /when/cron_rule:", "error: /colour:"] == [
-        " ".join(line.split()[:2]) for line in lines
-    ]
+    text = Path(path).read_text()
+    columns = [text.index(each) + 1 for each in ('"61 ', '"colour"')]
+    assert [
+        f"error: {path}:1:{columns[0]} /when/cron_rule:",
+        f"error: {path}:1:{columns[1]} /colour:",
+    ] == [" ".join(line.split()[:3]) for line in answer.err.splitlines()]
 
 
 def test_many_actions_are_posted_at_once(call: Call, shop: Path):

@@ -120,6 +120,16 @@ def test_text_with_many_problems_is_read_once(monkeypatch: pytest.MonkeyPatch) -
     assert counting.calls < 2000
 
 
+def test_entries_of_json_lines_have_places() -> None:
+    """An object with a number for a key is none of them."""
+    lines = Places('{"a": 1}\n\n{"a": 2, "b": {"a": 3}}')
+
+    assert (1, 7) == lines.find("/0/a")
+    assert (3, 15) == lines.find("/1/b", of_key=False)
+    assert (3, 21) == lines.find("/1/b/a")
+    assert (1, 7) == Places('{"1": {"a": 2}}').find("/1")
+
+
 def test_nothing_has_nothing_to_show() -> None:
     """A body without a letter is refused, and the refusal has nothing to quote."""
     assert Places(b"  ").show("") is None
