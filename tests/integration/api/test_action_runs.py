@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-import pytest
 import sqlalchemy as sa
 
 from api.answers import ROOT
-from api.routes.action_examples import PAUSES
 from models.database.engine import reading
 from models.database.tables import changes, idempotency_keys
 from tests.database import execute
@@ -88,31 +86,6 @@ def test_bad_run_records_nothing(web: Web):
         run = f"/actions/{by_event}/runs{query}"
         assert 404 == web.post(run, {"user": "nobody"}).status_code
     assert 202 == web.post(f"/actions/{by_event}/runs", {"user": "ada"}).status_code
-
-
-@pytest.mark.parametrize("name", PAUSES)
-def test_pause_has_its_own_tag(web: Web, name: str):
-    """It can be changed and ended; an edit of the action does not touch it."""
-    uid = create(web)
-    path = f"/actions/{uid}/pause"
-    none = {"If-Match": '"none"'}
-
-    paused = web.put(path, PAUSES[name], headers=none)
-    stale = web.put(path, {"note": "x"}, headers=none)
-    resumed = web.delete(path, headers={"If-Match": paused.headers["etag"]})
-
-    assert (200, 412, 200) == (
-        paused.status_code,
-        stale.status_code,
-        resumed.status_code,
-    )
-    assert (PAUSES[name].get("note"), "action", f"admin of {APP}") == (
-        paused.json()["pause"]["note"],
-        paused.json()["pause"]["scope"],
-        paused.json()["pause"]["by"],
-    )
-    assert ('"none"', None) == (resumed.headers["etag"], resumed.json()["pause"])
-    assert '"1"' == web.get(f"/actions/{uid}").headers["etag"]
 
 
 def test_recipients_are_told_why(web: Web):

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
-from api.routes.action_examples import EXAMPLES, MANY, PATCHES
+from api.routes.action_examples import MANY, PATCHES
 from models.role import Role
-from tests.database import race
 from tests.integration.api.conftest import APP, OTHER, Web
-from tests.scheduling import count_revisions, make_document
-
-ORIGINALS = sorted((Path(__file__).parents[2] / "examples").glob("*.json"))
+from tests.scheduling import make_document
 
 
 def create(web: Web, **document: Any) -> str:
@@ -24,23 +18,6 @@ def create(web: Web, **document: Any) -> str:
     assert answer.status_code == 201, answer.text
     uid: str = answer.json()["uid"]
     return uid
-
-
-@pytest.mark.parametrize("path", ORIGINALS, ids=lambda path: path.stem)
-def test_original_actions_are_posted_verbatim(web: Web, path: Path):
-    """The very bytes of the files; read back, they are the same action."""
-    kind = {"Content-Type": "application/json"}
-    content = path.read_bytes()
-    answer = web.post("/actions", role=Role.EDITOR, headers=kind, content=content)
-
-    assert answer.status_code == 201
-    assert ('"1"', f"/api/v1/actions/{answer.json()['uid']}") == (
-        answer.headers["etag"],
-        answer.headers["location"],
-    )
-    read = web.get(f"/actions/{answer.json()['uid']}")
-    assert json.loads(path.read_text())["name"] == read.json()["document"]["name"]
-    assert json.loads(path.read_text()) in EXAMPLES.values()
 
 
 def test_list_has_pages_and_filters(web: Web):
@@ -182,37 +159,6 @@ def test_mistakes_of_a_list_name_the_action(web: Web):
     assert 10 == len(answer["warnings"])
     assert "/4/recipients/groups/0" == answer["warnings"][-1]["pointer"]
     assert (True, False) == (answer["more_warnings"], few["more_warnings"])
-
-
-def test_deleted_action_can_still_be_read(web: Web):
-    """But neither changed nor run."""
-    path = f"/actions/{create(web)}"
-
-    assert 204 == web.delete(path).status_code
-    assert "deleted" == web.get(path).json()["state"]
-    assert [404] * 3 == [
-        web.put(path, make_document()).status_code,
-        web.post(f"{path}/runs").status_code,
-        web.put(f"{path}/pause", {}).status_code,
-    ]
-
-
-def test_one_of_many_changes_of_a_version_wins(free_web: Web):
-    """The others are told the version that there is now, and have changed nothing."""
-    posted = free_web.post("/actions", make_document(uid="report"))
-    headers = {"If-Match": posted.headers["etag"]}
-
-    def change(number: int) -> httpx2.Response:
-        document = make_document(uid="report", name=f"by {number}")
-        return free_web.put("/actions/report", document, headers=headers)
-
-    answers = race(20, change)
-
-    assert {200: 1, 412: 19} == Counter(each.status_code for each in answers)
-    tags = {each.headers["etag"] for each in answers}
-    assert {free_web.get("/actions/report").headers["etag"]} == tags
-    assert tags == {e.json()["current"] for e in answers if e.status_code == 412}
-    assert 2 == count_revisions(free_web.engine, "report")
 
 
 def test_the_next_due_come_first_if_asked_for(web: Web):

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from api.answers import ROOT
 from models.role import Role
 from tests.integration.api.conftest import APP, OTHER, Web
-from tests.scheduling import add_app, edit, make_operation, record_all
 
 SECRET = "https://example.com/a.csv?key=hunter2"
 DOCUMENT: dict[str, Any] = {
@@ -23,22 +21,6 @@ DOCUMENT: dict[str, Any] = {
 
 def _if(tag: object) -> dict[str, str]:
     return {"If-Match": f'"{tag}"'}
-
-
-def test_apps_are_listed_part_by_part(web: Web):
-    """A key of the installation sees all, a key of one app that one."""
-    add_app(web.engine, "third")
-
-    first = web.get("/apps?limit=2", app=None)
-    second = web.get(first.links["next"]["url"].removeprefix(ROOT), app=None)
-    own = web.get("/apps", role=Role.VIEWER)
-
-    assert [OTHER, APP] == [each["uid"] for each in first.json()["items"]]
-    assert ["third"] == [each["uid"] for each in second.json()["items"]]
-    assert second.json()["next_cursor"] is None
-    assert [(APP, 2, 1)] == [
-        (each["uid"], each["users"], each["revision"]) for each in own.json()["items"]
-    ]
 
 
 def test_document_is_applied_read_and_exported(web: Web):
@@ -102,19 +84,6 @@ def test_refusals_say_where(web: Web):
     assert "/uid" == other.json()["errors"][0]["pointer"]
     assert "/domains/0/source/file" == outside.json()["errors"][0]["pointer"]
     assert "warehouse" in doubted.json()["warnings"][0]
-
-
-def test_app_is_deleted_with_its_keys(web: Web):
-    """Not while something of it runs; then its keys open nothing."""
-    (operation_id,) = record_all(web.engine, make_operation(app=APP))
-    busy = web.delete(f"/apps/{APP}")
-    edit(web.engine, operation_id, state="succeeded")
-    deleted = web.delete(f"/apps/{APP}", headers=_if(1))
-
-    assert (409, True) == (busy.status_code, str(operation_id) in busy.text)
-    assert {"uid": APP, "actions": 0, "keys": len(Role)} == deleted.json()
-    assert 401 == web.get(f"/apps/{APP}").status_code
-    assert 404 == web.get(f"/apps/{APP}", app=None).status_code
 
 
 @pytest.mark.parametrize("path", [f"/apps/{APP}/pause", "/pause"])

@@ -23,12 +23,6 @@ def _action(web: Web) -> None:
     post(web.engine, APP, uid="daily")
 
 
-def start(web: Web, **given: Any) -> Any:
-    answer = web.post(PATH, {**WEEK, **given})
-    assert answer.status_code == 202, answer.text
-    return answer.json()
-
-
 def test_it_is_listed_before_it_is_started(web: Web):
     """200 with the list, and nothing is stored."""
     answer = web.post(PATH, {**WEEK, "dry_run": True})
@@ -59,17 +53,6 @@ def test_it_is_started_and_followed(web: Web):
         shown["note"],
     )
     assert 2 == len(fetch_all(web.engine))
-
-
-def test_it_is_canceled(web: Web):
-    """Twice is a conflict."""
-    path = f"/backfills/{start(web)['id']}/cancel"
-
-    answer = web.post(path)
-
-    assert (200, "stopping") == (answer.status_code, answer.json()["state"])
-    assert f"admin of {APP}" == answer.json()["canceled_by"]
-    assert web.post(path).status_code == 409
 
 
 @pytest.mark.parametrize(

@@ -97,22 +97,6 @@ def test_too_many_are_refused(web: Web):
     assert "at most 10,000 are accepted. Split it up." in refused.text
 
 
-def test_replay_is_an_event_of_its_own(web: Web):
-    """It says what it replays, and its key is that of the body."""
-    event_id = _send(web, CLOUD, "cloudevents+json").json()["events"][0]["id"]
-    path = f"{EVENTS}/{event_id}/replay"
-
-    first, again = (
-        web.post(path, {"key": "1"}, role=Role.OPERATOR).json() for _ in range(2)
-    )
-
-    assert (event_id, "recorded") == (first["replays"], first["outcome"])
-    assert (first["id"], "known") == (again["id"], again["outcome"])
-    assert {first["id"], event_id} == {
-        e["id"] for e in web.get("/events").json()["items"]
-    }
-
-
 def test_facts_about_users_are_not_replayed(web: Web):
     """409, and what to do instead; nor can anybody say that theirs is a replay."""
     seen = {**CLOUD, "type": "instance.user.last_seen"}

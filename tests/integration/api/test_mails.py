@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from models.database.tables import changes, operation_steps, templates
+from models.database.tables import changes, templates
 from models.role import Role
 from operations.claiming.claim import claim_operation
 from operations.mail.delivery_marks import DeliveryMarks
@@ -40,22 +40,6 @@ def _mailed(web: Web) -> None:
         edit(engine, operation.id, state="succeeded", claim_token=None)
 
 
-def test_mails_of_the_app_are_listed(web: Web):
-    """In parts, and by state."""
-    first = web.get("/mails?limit=2", role=Role.VIEWER)
-    cursor = first.json()["next_cursor"]
-    second = web.get(f"/mails?limit=2&cursor={cursor}", role=Role.VIEWER).json()
-    failed = web.get("/mails?state=failed", role=Role.VIEWER).json()["items"]
-
-    found = [*first.json()["items"], *second["items"]]
-    assert {"ann", "ben", "cat"} == {each["recipient"] for each in found}
-    assert {APP} == {each["app"] for each in found}
-    assert second["next_cursor"] is None
-    assert [("cat", "550", "yes")] == [
-        (each["recipient"], each["error"], each["content"]) for each in failed
-    ]
-
-
 def test_mail_is_read_as_it_was_sent(web: Web):
     """By who may read its operation."""
     found = web.get(f"/mails/{OURS.id}/{STEP}/ann", role=Role.VIEWER).json()
@@ -70,29 +54,6 @@ def test_mail_is_read_as_it_was_sent(web: Web):
     assert ("minutehand@localhost", "Greetings") == (
         headers["From"],
         headers["Subject"],
-    )
-
-
-def test_mails_are_sent_again(web: Web, engine: sa.Engine):
-    """To these alone, by an operator, and the record of changes says who asked."""
-    body = {"state": "failed", "recipients": ["cat"], "expected_count": 1}
-    answer = web.post("/mails/resend", body, role=Role.OPERATOR)
-
-    assert (200, 1) == (answer.status_code, answer.json()["changed"])
-    assert "pending" == get(engine, OURS.id).state
-    assert "succeeded" == get(engine, THEIRS.id).state
-    with engine.connect() as connection:
-        query = sa.select(operation_steps.c.memo)
-        mine = query.where(operation_steps.c.operation_id == OURS.id)
-        memo = connection.execute(mine).scalar_one()
-        noted = connection.execute(
-            sa.select(changes).where(changes.c.kind == "mail")
-        ).one()
-    assert ["cat"] == memo["resent"]["to"]
-    assert (APP, "sent again", answer.headers["x-request-id"]) == (
-        noted.app,
-        noted.change,
-        noted.request_id,
     )
 
 

@@ -233,19 +233,6 @@ def test_cancel_is_final_at_once(web: Web):
     assert row.key_id in web.keys[APP, Role.OPERATOR]
 
 
-@pytest.mark.parametrize("body", [None, {"from_step": "refresh", "note": "new data"}])
-def test_retry_is_begun(web: Web, body: Any):
-    """202, with where to look."""
-    operation_id = add_failed(web)
-
-    answer = web.post(f"/operations/{operation_id}/retry", body, role=Role.OPERATOR)
-
-    assert 202 == answer.status_code
-    assert f"{ROOT}/operations/{operation_id}" == answer.headers["location"]
-    assert "pending" == answer.json()["state"]
-    assert OperationState.PENDING == get(web.engine, operation_id).state
-
-
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [

@@ -6,7 +6,7 @@ import pytest
 
 from api.routes.action_examples import PREVIEWS
 from models.role import Role
-from tests.integration.api.conftest import APP, OTHER, Web
+from tests.integration.api.conftest import APP, Web
 from tests.scheduling import post
 
 DAY = "from=2031-01-06T00:00:00Z&until=2031-01-07T00:00:00Z"
@@ -40,21 +40,6 @@ def test_bad_previews_say_where(web: Web):
         zone.status_code,
         zone.json()["errors"][0]["parameter"],
     )
-
-
-def test_load_has_minutes_and_hot_ones(web: Web):
-    """By queue and app, with the actions behind the hot ones."""
-    post(web.engine, APP, uid="daily")
-    post(web.engine, OTHER, name="other")
-
-    mine = web.get(f"/load?{DAY}").json()
-    everything = web.get(f"/load?{DAY}", app=None).json()
-
-    assert (1, [{"app": APP, "total": 1}]) == (mine["total"], mine["by_app"])
-    assert 2 == everything["total"]
-    (hot,) = mine["hot"]
-    assert ("2031-01-06T07:00:00Z", {"tasks": 1}) == (hot["at"], hot["by_queue"])
-    assert [{"uid": "daily", "app": APP, "name": "daily"}] == hot["actions"]
 
 
 def test_load_has_quiet_windows(web: Web):

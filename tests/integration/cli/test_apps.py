@@ -111,18 +111,6 @@ def test_dry_run_tells_and_does_nothing(call: Call, shop: Path):
     assert "Small app shop would not change." in again
 
 
-def test_export_is_a_document(call: Call, shop: Path, tmp_path: Path):
-    exported = call("apps", "export", "shop")
-    path = tmp_path / "exported.json"
-    path.write_text(exported.out)
-
-    applied = call("apps", "apply", str(path), "--json")
-
-    assert (0, 1) == (applied.code, applied.data["revision"])
-    assert exported.data == call("apps", "export", "shop").data
-    assert str(shop) not in exported.out
-
-
 def test_app_is_deleted_and_brought_back(call: Call, shop: Path):
     """After a question, which a program answers beforehand."""
     asked = call("apps", "delete", "shop")

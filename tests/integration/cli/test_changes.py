@@ -8,7 +8,6 @@ import json
 import pytest
 import sqlalchemy as sa
 
-from cli.output import out
 from models.database.tables import changes
 from tests.database import execute
 from tests.integration.cli.calling import Call
@@ -28,19 +27,6 @@ def test_list_is_for_people(call: Call):
     assert "role: viewer" in lines[1]
     assert "name: key 1" in lines[1]
     assert "No changes." in call("changes", "list", "--app", "none").err
-
-
-def test_list_has_its_details_on_a_narrow_terminal(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-):
-    """What was changed is what one looks for; no word of it is broken."""
-    make_keys(call, 1)
-    monkeypatch.setenv("COLUMNS", "80")
-    out.cache_clear()
-    printed = call("changes", "list").out
-
-    assert max(map(len, printed.splitlines())) <= 80
-    assert {"role:", "viewer"} <= set(printed.replace(",", "").split())
 
 
 def test_filters_and_limit_are_heeded(call: Call):

@@ -140,21 +140,6 @@ def test_actions_are_listed_with_what_each_waits_for(call: Call, shop: Path):
     assert "It was already paused." in again.err
 
 
-def test_action_is_shown_with_its_document(call: Call, shop: Path):
-    call("actions", "post", write_rule(shop, "0 7 * * 1"), "--app", "shop")
-
-    shown = call("actions", "show", "hello").out
-
-    assert "Mondays at 07:00, Europe/Paris" in shown
-    assert '"cron_rule": "0 7 * * 1"' in shown
-    fields = {line.split()[0]: line.split()[-1] for line in shown.splitlines() if line}
-    assert ("active", "quick", "1") == (
-        fields["state"],
-        fields["queue"],
-        fields["revision"],
-    )
-
-
 #: Commands that tell occurrences, and those that tell of what happened.
 TELL_OCCURRENCES = (
     "actions post {path} --app shop --replace",

@@ -73,19 +73,6 @@ def test_manual_run_shows_the_steps_to_come(call: Call):
 
 
 @pytest.mark.usefixtures("shop")
-def test_same_key_is_the_same_run(call: Call):
-    """A key makes a manual run idempotent; another key collides with it: exit 5."""
-    call("actions", "post", str(WEEKLY), "--app", "shop")
-
-    first, second, other = (
-        call("actions", "run", "weekly update", "--key", key) for key in "aab"
-    )
-
-    assert (0, 0, 5) == (first.code, second.code, other.code)
-    assert first.out == second.out
-
-
-@pytest.mark.usefixtures("shop")
 def test_operation_is_canceled_and_retried(call: Call):
     """
     What is final cannot be canceled, what is live not retried, and nothing is beside

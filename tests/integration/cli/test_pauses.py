@@ -103,19 +103,6 @@ def test_call_that_is_not_clear_is_refused(
     assert 0 == call("status", "--json").data["paused"]["actions"]
 
 
-def test_who_changed_an_action_is_shown(call: Call, shop: Path):
-    call("actions", "pause", "hello")
-    call(
-        *("actions", "post", write_action(shop, active=False), "--app", "shop"),
-        "--replace",
-    )
-
-    revisions = call("actions", "show", "hello", "--json").data["revisions"]
-
-    assert ["replaced", "paused", "posted"] == [each["change"] for each in revisions]
-    assert {"ada@example.com"} == {each["changed_by"] for each in revisions}
-
-
 def test_action_that_ends_its_pause_runs_in_the_tick(call: Call):
     """Also in a tick of another time."""
     until = make_until()

@@ -32,20 +32,6 @@ def preview(engine: sa.Engine, uid: str = "nightly") -> Preview:
     return read_by(engine, preview_stored, uid, count=10, viewer_zone=TOKYO)
 
 
-def test_the_next_are_shown_in_three_zones(engine: sa.Engine):
-    """With the two nights of the next 13 months that touch the rule."""
-    found = preview(engine)
-
-    shown = found
-    assert 10 == len(shown.occurrences)
-    first = shown.occurrences[0]
-    assert ("Europe/Paris", "Asia/Tokyo") == (first.zone, first.viewer_zone)
-    assert 2 == len(shown.clock_changes)
-    assert {"Europe/Paris"} == {each.zone for each in shown.clock_changes}
-    effects = [each.effect for each in shown.clock_changes]
-    assert "02:30 comes twice: runs once, at the first pass" in effects
-
-
 def test_those_of_a_paused_action_begin_after_its_pause(engine: sa.Engine):
     """If it has no end, there are none, and the notes do not blame the rule."""
     until = get_now(engine) + timedelta(days=30)

@@ -10,9 +10,8 @@ import sqlalchemy as sa
 
 from actions.load.foresee import Whose
 from models.errors import UsageError
-from models.operation_state import Queue
 from tests.database import read_by
-from tests.scheduling import MINUTE, REFRESH, add_app, get_now, post
+from tests.scheduling import MINUTE, add_app, get_now, post
 from web.calendar.fetch_calendar import MOST, Planned, list_planned
 
 DAY = datetime(2031, 1, 6, tzinfo=UTC)
@@ -60,20 +59,6 @@ def test_many_are_named_as_far_as_there_is_room(engine: sa.Engine):
 
     assert MOST == sum(len(each.actions) for each in found.minutes)
     assert (300, False) == (found.total, found.is_whole)
-
-
-def test_only_what_was_asked_for_is_named(engine: sa.Engine):
-    """An app, a queue."""
-    post(engine, "shop", name="quick")
-    post(engine, "shop", name="heavy", operations=REFRESH)
-    post(engine, "books", name="other")
-
-    def get_names(**whose: Any) -> set[str]:
-        found = ask(engine, whose=Whose(**whose))
-        return {action.name for each in found.minutes for action in each.actions}
-
-    assert {"quick", "heavy"} == get_names(app="shop")
-    assert {"quick", "other"} == get_names(queue=Queue.TASKS)
 
 
 def test_what_was_decided_is_not_planned(engine: sa.Engine):

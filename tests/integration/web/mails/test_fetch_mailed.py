@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
 
 from models.database.engine import writing
 from models.database.tables import users
-from models.errors import NotFoundError
 from models.paging import Page, Position
 from tests.database import read_by
 from tests.scheduling import (
@@ -128,11 +127,3 @@ def test_what_is_not_known_any_more_is_not_made_up(engine: sa.Engine):
 
     assert (None, ()) == (nothing.step, nothing.part.entries)
     assert "not among the recipients when the step began" == reasons["bob"][1]
-
-
-def test_operations_of_others_are_unknown(engine: sa.Engine, operation: UUID):
-    """In the words for what never was; and so is a step that mails nobody."""
-    for app, each in (("other", operation), (None, uuid4())):
-        with pytest.raises(NotFoundError, match=str(each)):
-            _fetch(engine, each, app=app)
-    assert _fetch(engine, operation, step="refresh").step is None

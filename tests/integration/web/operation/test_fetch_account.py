@@ -10,10 +10,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from dispatch.operation_filters import read_cause
-from models.database.engine import reading
 from models.database.tables import domains
-from models.errors import NotFoundError, UsageError
 from models.occurrence import make_manual_id, make_missed_id, make_operation_id
 from models.operation_state import OperationState, Trigger
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
@@ -153,15 +150,6 @@ def test_same_failures_are_counted(engine: sa.Engine):
     assert (now - ages[2], now - ages[0]) == (same.first_at, same.last_at)
 
 
-def test_others_like_what_did_not_fail_cannot_be_asked_for(engine: sa.Engine):
-    """Nor others like what another small app has."""
-    with reading(engine) as connection:
-        with pytest.raises(UsageError, match="has no cause"):
-            read_cause(connection, DAILY.id)
-        with pytest.raises(NotFoundError):
-            read_cause(connection, DAILY.id, app="other")
-
-
 def test_what_it_made_is_told(engine: sa.Engine):
     """Versions with rows, which are live; what was published; mails by state."""
     add_steps(
@@ -201,9 +189,3 @@ def test_who_intervened_is_told(engine: sa.Engine):
     assert [("canceled", "wrong"), ("retried", None)] == [
         (each.change, each.note) for each in give(engine).interventions
     ]
-
-
-def test_account_is_for_its_own_app(engine: sa.Engine):
-    """Another small app's key learns nothing of it."""
-    with pytest.raises(NotFoundError):
-        give(engine, app="other")

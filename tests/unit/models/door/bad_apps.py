@@ -7,10 +7,7 @@ from tests.unit.models.documents import Bad, app, domain, event, source, user
 APPS = [
     Bad("[]", "", "[] is not an object", "one JSON object"),
     Bad("{}", "/uid", "missing", '"uid": "shop"'),
-    Bad(app(uid="a/b"), "/uid", "not a uid", "letters"),
-    Bad(app(user=[]), "/user", "'user'", "mean 'users'"),
     Bad(app(timezone="Paris"), "/timezone", "'Paris'", "Europe/Paris"),
-    Bad(app(notices={"mails": ["a@b"]}), "/notices/mails", "key", "mean 'mail'"),
     Bad(app(notices={"mail": "a@b"}), "/notices/mail", "not a list", "ops@example"),
     Bad(
         app(notices={"mail": ["a"]}),
@@ -65,17 +62,12 @@ APPS = [
     Bad(app(users=[{}]), "/users/0/id", "missing", '"id": "u1"'),
     Bad(app(users=[{"id": "a"}, {"id": "a"}]), "/users/1/id", "more than once", "Keep"),
     Bad(user(email="ada"), "/users/0/email", "'ada' is not a mail", "ada@example.com"),
-    Bad(
-        user(email="a@b\nBcc: c@d"), "/users/0/email", "not a mail address", "@example"
-    ),
-    Bad(user(mail="a@b"), "/users/0/mail", "'mail'", "mean 'email'"),
     Bad(user(locale="french!"), "/users/0/locale", "not a locale", "fr-CH"),
     Bad(user(groups="all"), "/users/0/groups", "not a list", "manager"),
     Bad(user(groups=["x" * 201]), "/users/0/groups/0", "201 characters", "200"),
     Bad(user(disabled="maybe"), "/users/0/disabled", "'maybe'", "true or false"),
     Bad(user(last_seen_at="2026-01-01T00:00"), "/users/0/last_seen_at", "offset", "Z"),
     Bad(user(expires_at=0), "/users/0/expires_at", "0 is not a date", "in quotes"),
-    Bad(app(domains=[{"name": "a"}]), "/domains/0/source", "missing", "sales.csv"),
     Bad(
         app(domains=[{"name": name, "source": {"file": "a.csv"}} for name in "aa"]),
         "/domains/1/name",
@@ -84,10 +76,7 @@ APPS = [
     ),
     *(
         Bad(domain(columns=value), f"/domains/0/columns{at}", *said)
-        for value, at, *said in [
-            ({"x": {"unti": "€"}}, "/x/unti", "'unti'", "mean 'unit'"),
-            ({"x": {"unit": "x" * 21}}, "/x/unit", "21", "20"),
-        ]
+        for value, at, *said in [({"x": {"unit": "x" * 21}}, "/x/unit", "21", "20")]
     ),
     Bad(domain(title=" "), "/domains/0/title", "empty", "1 to 200"),
     Bad(domain(description="a\nb"), "/domains/0/description", "control", "one line"),
@@ -109,7 +98,6 @@ APPS = [
         "warehouse",
     ),
     Bad(source(file="../x.csv"), "/domains/0/source/file", "leads out", "sales.csv"),
-    Bad(source(file="/x/../y"), "/domains/0/source/file", "leads out", "sales.csv"),
     Bad(source(file="a/.env"), "/domains/0/source/file", "hidden", "sales.csv"),
     Bad(
         source(sql="select 1", connection="erp", format="csv"),
@@ -153,7 +141,6 @@ APPS = [
         "nested too deeply",
         "fewer brackets",
     ),
-    Bad(app(documents={"designs": {}}), "/documents/designs", "key", "mean 'design'"),
     Bad(app(documents={"design": []}), "/documents/design", "not an object", "{}"),
     Bad(
         app(holidays={"fr": ["x"]}), "/holidays/fr/0", "'x' is not a date", "2026-12-25"
@@ -168,14 +155,10 @@ APPS = [
 
 EVENTS = [
     Bad("[]", "", "list is empty", '"user"'),
-    Bad("7", "", "7 is not an object", "one JSON object"),
     Bad("{}", "/event", "missing", "instance.user.last_seen"),
     Bad(event(event="instance.user.seen"), "/event", "not an event", "last_seen"),
     Bad(event(user=""), "/user", "empty", "1 to 200"),
     Bad(event(at="2026-01-01T00:00:00"), "/at", "no UTC offset", "Z"),
-    Bad(event(at="yesterday"), "/at", "'yesterday'", "2026-12-01T"),
-    Bad(event(users="u1"), "/users", "'users'", "mean 'user'"),
-    Bad(f"[{event()}, 7]", "/1", "7 is not an object", "one JSON object"),
     Bad(f"{event()}\n{event(user=5)}\n", "/1/user", "5 is not text", "toco@tou.can"),
     Bad(f"{event()}\n\n{{\n", "/1", "Line 3 of the input: Line 1", "double quotes"),
     Bad(f"{event()}\n{event(key='')}", "/1/key", "'' is empty", "1 to 200"),

@@ -6,19 +6,10 @@ from tests.unit.models.documents import Bad, action, recipients, steps
 
 STEPS = [
     Bad(action(operations=None), "/operations", "null is not an object", "send_email"),
-    Bad(action(operations="refresh"), "/operations", "'refresh'", "send_email"),
-    Bad(action(operations=["refresh"]), "/operations", "not an object", "send_email"),
     Bad(steps(), "/operations", "No step", "refresh, publish"),
     Bad(steps(send_execsum="false"), "/operations", "No step", "Write at least one of"),
     Bad(steps(refresh=False, publish=None), "/operations", "No step", "Write at least"),
-    Bad(
-        steps(publish={"data": "false", "design": False, "permissions": "no"}),
-        "/operations",
-        "No step",
-        "Write at least one of",
-    ),
     Bad(steps(send_mail={}), "/operations/send_mail", "'send_mail'", "'send_email'"),
-    Bad(steps(refresh_all=True), "/operations/refresh_all", "key", "'refresh'"),
     Bad(
         steps(notify=True),
         "/operations/notify",
@@ -32,9 +23,7 @@ STEPS = [
             ("everything", "", "everything", "domains"),
             ({}, "", "{} names no domain", "true for"),
             ({"domains": []}, "", "no domain", "true"),
-            ({"domains": None}, "", "no domain", "true"),
             (["a"], "", '["a"]', '{"domains"'),
-            ({"domain": ["a"]}, "/domain", "key", "domains"),
             ({"domains": "a"}, "/domains", "'a' is not a list", '["sales", "stores"]'),
             ({"domains": ["a", 1]}, "/domains/1", "1 is not text", "double quotes"),
             (
@@ -53,7 +42,6 @@ STEPS = [
         ]
     ),
     Bad(steps(publish="data"), "/operations/publish", "'data'", '{"data": true}'),
-    Bad(steps(publish={"dat": 1}), "/operations/publish/dat", "'dat'", "mean 'data'"),
     Bad(steps(publish={"data": "tru"}), "/operations/publish/data", "'tru'", "true or"),
     *(
         Bad(steps(send_email=value), f"/operations/send_email{at}", *said)
@@ -61,8 +49,6 @@ STEPS = [
             ({}, "/template", "missing", "inactive"),
             ("inactive", "", "object", "template"),
             (True, "", "true is not", "template"),
-            ({"template": ""}, "/template", "empty", "1 to 200"),
-            ({"templates": "a"}, "/templates", "'templates'", "mean 'template'"),
             (
                 {"template": "x", "users": ["a"]},
                 "/users",
@@ -72,25 +58,18 @@ STEPS = [
             ({"name": "x"}, "/name", "not a known key", "Write one of: template"),
         ]
     ),
-    Bad(steps(send_execsum="yess"), "/operations/send_execsum", "'yess'", "true or"),
     Bad(steps(send_execsum={}), "/operations/send_execsum", "{} is neither", "true or"),
     Bad(steps(maintenance=""), "/operations/maintenance", "'' is neither", "true or"),
-    Bad(steps(call_webhook={}), "/operations/call_webhook/url", "missing", "https://"),
     *(
         Bad(steps(call_webhook={"url": url}), "/operations/call_webhook/url", why, way)
         for url, why, way in [
             ("", "http://", "https://example.com"),
             ("example.com/hook", "does not begin with", "https://example.com"),
-            ("ftp://example.com/", "does not begin with", "https://example.com"),
-            ("file:///etc/passwd", "does not begin with", "https://example.com"),
             ("https://", "has no host", "https://example.com"),
-            ("https://:443/x", "has no host", "https://example.com"),
             ("https://[::1/x", "not an address", "https://example.com"),
-            ("https://a:99999/", "not an address", "https://example.com"),
             ("https://a b/", "space", "https://example.com"),
             ("https://a/\r\nX: y", "control character", "https://example.com"),
             ("https://me:secret@a/", "user or password", "Leave them out"),
-            (7, "7 is not text", "https://example.com"),
         ]
     ),
     *(
@@ -100,7 +79,6 @@ STEPS = [
             ("t", "", "'t' is not an object", "name"),
             ({"name": "t", "args": {}}, "/args", "{} is not a list", '"args"'),
             ({"name": "t", "kwargs": []}, "/kwargs", "[] is not an object", '"kwargs"'),
-            ({"name": "t", "queue": ""}, "/queue", "empty", "1 to 200"),
             (
                 {"name": "t", "queue": "é" * 150},
                 "/queue",
@@ -116,7 +94,6 @@ STEPS = [
             ),
         ]
     ),
-    Bad(steps(when={}), "/operations/when", "not a known key", "beside 'operations'"),
     Bad(
         steps(call_webhook={"url": "https://example.com", "headers": {}}),
         "/operations/call_webhook/headers",
@@ -139,7 +116,6 @@ STEPS = [
             ),
             ("args", [1, "x {{user.id"], "/1", "without an end", "{{ '{{' }}"),
             ("args", ["{{ 1 + 1 }}"], "/0", "not a known", "app.uid"),
-            ("args", ["{{ }}"], "/0", "not a known", "app.uid"),
             ("headers", {"a": "{{ user }}"}, "/a", "not a known", "user.id"),
         ]
     ),
@@ -162,8 +138,6 @@ STEPS = [
             ("expires", "P1D", "days or longer", "PT24H"),
             ("expires", "PT0S", "no time at all", "PT1M"),
             ("expires", "PT745H", "more than a month", "PT744H"),
-            ("expires", "1 hour", "'1 hour'", "PT1H"),
-            ("expires", 60, "60 is not text", 'write "PT1M"'),
             ("routing_key", "a.b", "there is none", '"queue"'),
             ("exchange", "", "empty", "1 to 200"),
             ("headers", [], "not an object", "headers"),
@@ -172,7 +146,6 @@ STEPS = [
             ("headers", {"CC": "minutehand.quick"}, "broker's own", "my-cc"),
             ("headers", {"expires": "now"}, "Celery's", "my-expires"),
             ("headers", {"a": ["b"]}, "cannot hold", "Write text"),
-            ("headers", {"a": None}, "cannot hold", "Write text"),
             ("headers", {"a": "x" * 4097}, "4,097 characters", "4,096"),
         ]
     ),
@@ -181,8 +154,6 @@ STEPS = [
 RECIPIENTS = [
     Bad(action(recipients="all"), "/recipients", "'all'", '{"groups": ["all"]}'),
     Bad(action(recipients=["a@b.c"]), "/recipients", "not an object", "groups"),
-    Bad(recipients(user=["a"]), "/recipients/user", "'user'", "mean 'users'"),
-    Bad(recipients(group="all"), "/recipients/group", "'group'", "mean 'groups'"),
     Bad(recipients(groups="all"), "/recipients/groups", "'all' is not a list", "all"),
     Bad(recipients(groups=[""]), "/recipients/groups/0", "'' is empty", "1 to 200"),
     Bad(recipients(groups=["a", None]), "/recipients/groups/1", "null", "quotes"),
@@ -190,12 +161,6 @@ RECIPIENTS = [
     Bad(recipients(groups=["x" * 201]), "/recipients/groups/0", "201 char", "200"),
     Bad(recipients(users=["x" * 321]), "/recipients/users/0", "321 char", "320"),
     Bad(recipients(users=["a"] * 10_001), "/recipients/users", "10001", "10000"),
-    Bad(
-        recipients(groups=["all"], include_inactive="true"),
-        "/recipients/include_inactive",
-        "not a known key",
-        "mean 'include_inactive_users'",
-    ),
     Bad(
         recipients(groups=["all"], only_inactive_users="x"),
         "/recipients/only_inactive_users",
