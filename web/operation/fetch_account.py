@@ -34,6 +34,9 @@ from overview.operations import ShownOperation, fetch_shown_operation
 #: Interventions that are told, the latest.
 _INTERVENTIONS = 20
 
+#: Recipients that are named of each state of mails.
+_NAMED = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Identity:
@@ -93,11 +96,12 @@ class MadeVersion:
 
 @dataclass(frozen=True, slots=True)
 class MadeMails:
-    """Mails of one step in one state."""
+    """Mails of one step in one state, and the first of their recipients."""
 
     step: str
     state: str
     count: int
+    first: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,14 +235,25 @@ def _count_mails(
     connection: sa.Connection, operation_id: UUID
 ) -> tuple[MadeMails, ...]:
     marks = deliveries.c
+    of = marks.operation_id == operation_id
     of_group = (marks.step, marks.state)
-    rows = connection.execute(
+    groups = connection.execute(
         sa.select(*of_group, sa.func.count())
-        .where(marks.operation_id == operation_id)
+        .where(of)
         .group_by(*of_group)
         .order_by(*of_group)
-    )
-    return tuple(MadeMails(*row) for row in rows)
+    ).all()
+    made = []
+    for step, state, count in groups:
+        first = (
+            sa.select(marks.recipient)
+            .where(of, marks.step == step, marks.state == state)
+            .order_by(marks.recipient)
+            .limit(_NAMED)
+        )
+        names = tuple(connection.execute(first).scalars())
+        made.append(MadeMails(step, state, count, names))
+    return tuple(made)
 
 
 DAY, WEEK = timedelta(days=1), timedelta(days=7)
