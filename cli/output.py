@@ -11,10 +11,11 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from rich.cells import cell_len
@@ -67,9 +68,15 @@ class Output(Console):
             text = segment.text if segment.control else CONTROLS.sub("", segment.text)
             yield segment._replace(text=text)
 
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Print *objects*; what is no data is dropped where it cannot be written."""
+        with suppress(OSError) if self.stderr else nullcontext():
+            super().print(*objects, **how)
+
     def on_broken_pipe(self) -> None:
-        """End well: the reader has all that it wants."""
-        raise SystemExit(0)
+        """End well: the reader of data has all that it wants."""
+        if not self.stderr:
+            raise SystemExit(0)
 
     def say(self, message: str) -> None:
         """Print *message*; on standard error it is not data."""

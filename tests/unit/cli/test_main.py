@@ -22,7 +22,7 @@ from cli.connection import get_settings
 from cli.lazy import Group, load, read_summary
 from cli.main import COMMANDS, INTERRUPTED, main
 from models.door.action_schema import make_action_schema
-from models.errors import MinutehandError
+from models.errors import MinutehandError, UsageError
 from tests.servers import ROOT
 
 
@@ -273,6 +273,27 @@ def test_output_that_goes_nowhere_is_no_mistake_of_ours():
 
     assert (0, "") == _call("schema >&-")
     assert (1, full) == _call("schema >/dev/full")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("log", ["full", "left"])
+def test_complaint_that_nobody_can_read_changes_no_exit_code(log: str):
+    """A full disk under a log, or a reader who left, makes nothing else of it."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    if log == "full":
+        os.close(writer)
+        writer = os.open("/dev/full", os.O_WRONLY)
+
+    done = subprocess.run(
+        [sys.executable, "-m", "cli.main", "preview", "/nowhere"],
+        cwd=ROOT,
+        stderr=writer,
+        check=False,
+    )
+
+    os.close(writer)
+    assert UsageError.exit_code == done.returncode
 
 
 @pytest.mark.slow
