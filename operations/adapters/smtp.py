@@ -11,7 +11,8 @@ import os
 import re
 import smtplib
 import ssl
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,7 +20,9 @@ from email.errors import MessageError
 from email.message import EmailMessage
 from email.policy import EmailPolicy
 from email.utils import format_datetime
+from io import BufferedReader, RawIOBase
 from pathlib import Path
+from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from uuid import uuid4
 
@@ -211,6 +214,54 @@ class SmtpMailer:
             session.quit()
 
 
+class _InTime(smtplib.SMTP):
+    """
+    A dialogue in which each answer is complete within the timeout.
+
+    smtplib gives it to each piece of one: a server that sends a byte now and then would
+    keep whoever waits for ever, and in ``minutehand up`` no time limit ends that.
+    """
+
+    _ends_at: float
+
+    def getreply(self) -> tuple[int, bytes]:
+        """Return the next answer."""
+        self._ends_at = time.monotonic() + self.timeout
+        if self.file is None:
+            self.file = BufferedReader(_Answers(self._receive))
+        return super().getreply()
+
+    def _receive(self, buffer: Any) -> int:
+        assert self.sock is not None  # it has just been opened
+        left = self._ends_at - time.monotonic()
+        if left <= 0:
+            raise TimeoutError("timed out")
+        self.sock.settimeout(left)
+        try:
+            return self.sock.recv_into(buffer)
+        finally:
+            self.sock.settimeout(self.timeout)
+
+
+class _InTimeByTls(_InTime, smtplib.SMTP_SSL):
+    """The same, with TLS from the first byte on."""
+
+
+class _Answers(RawIOBase):
+    """What a server says, as ``receive`` gets it into a buffer."""
+
+    def __init__(self, receive: Callable[[Any], int]) -> None:
+        self._receive = receive
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill *buffer* as far as something is there; return how far."""
+        return self._receive(buffer)
+
+    def readable(self) -> bool:
+        """Return that it is."""
+        return True
+
+
 class _SmtpSession:
     """An SMTP connection that is opened again if the server has closed it."""
 
@@ -261,11 +312,11 @@ class _SmtpSession:
         seconds = self._mailer.timeout.total_seconds()
         if self._address.scheme == "smtps":
             context = ssl.create_default_context()
-            smtp: smtplib.SMTP = smtplib.SMTP_SSL(
+            smtp: smtplib.SMTP = _InTimeByTls(
                 host, port or _TLS_PORT, timeout=seconds, context=context
             )
         else:
-            smtp = smtplib.SMTP(host, port or _SUBMISSION_PORT, timeout=seconds)
+            smtp = _InTime(host, port or _SUBMISSION_PORT, timeout=seconds)
         try:
             smtp.ehlo_or_helo_if_needed()
             if self._address.scheme == "smtp" and smtp.has_extn("starttls"):

@@ -17,6 +17,7 @@ import pytest
 from models.errors import UsageError
 from operations.adapters.smtp import make_mailer
 from operations.mail.message import Attachment, Fate, Letterhead, Mail, Senders, Sending
+from tests.integration.test_guarded_http import run_dripping_server
 from tests.mail_server import MailServer
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -233,6 +234,20 @@ def test_outcome_depends_on_where_it_breaks(
             sending = send(make_mail(), now=NOW)
 
     assert outcome is sending.outcome
+
+
+def test_server_that_drips_is_left():
+    """Each byte comes in time, and the answer never does."""
+    with run_dripping_server(b"220-") as (place, is_left):
+        mailer = make_mailer(
+            f"smtp://{place}", sender=SENDER, timeout=timedelta(seconds=1)
+        )
+        with mailer.session() as send:
+            sending = send(make_mail(), now=NOW)
+
+        assert is_left()
+    assert (Fate.UNREACHABLE, True) == (sending.outcome, sending.blames_server)
+    assert "timed out" in sending.detail
 
 
 def test_folder_gets_one_whole_file_a_mail(tmp_path: Path):
