@@ -56,7 +56,6 @@ class PreviewOccurrence:
 
     Args:
         at: Aware UTC; together with the uid, it identifies the run.
-        timezone: The former name of ``zone``.
         sent_at: Aware UTC; the tick or second at which it is sent, jitter included.
         moved_from: The excepted days, local, from which it was moved.
         notes: What may surprise about this occurrence.
@@ -64,7 +63,6 @@ class PreviewOccurrence:
 
     at: datetime = field(metadata={"serialization_alias": "utc"})
     local_text: str = field(metadata={"serialization_alias": "local"})
-    timezone: str
     zone: str
     offset: str
     viewer_text: str = field(metadata={"serialization_alias": "viewer"})
@@ -186,7 +184,6 @@ def _annotate(
             PreviewOccurrence(
                 at=at,
                 local_text=local.isoformat(),
-                timezone=zone.key,
                 zone=zone.key,
                 offset=_format_offset(local),
                 viewer_text=viewer.isoformat(),

@@ -62,7 +62,6 @@ def test_occurrence_is_shown_in_three_zones() -> None:
         {
             "utc": "2026-11-23T06:00:00Z",
             "local": "2026-11-23T07:00:00+01:00",
-            "timezone": "Europe/Paris",
             "zone": "Europe/Paris",
             "offset": "+01:00",
             "viewer": "2026-11-23T01:00:00-05:00",
