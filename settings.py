@@ -128,20 +128,12 @@ def _read_elapsed(value: object, info: ValidationInfo) -> timedelta:
     try:
         duration = Duration.parse(str(value))
     except RuleError as error:
-        # The duration that was most likely meant is the hint if it is valid here.
-        meant = re.fullmatch(r"Write (P\w+)\.", error.hint)
-        if meant is not None and _is_elapsed(Duration.parse(meant[1])):
-            raise
         raise RuleError(error.message, hint) from None
     if duration.months:
         raise RuleError("has months or years, whose length depends on the date.", hint)
     if duration.is_zero:
         raise RuleError("is zero.", hint)
     return duration.elapsed
-
-
-def _is_elapsed(duration: Duration) -> bool:
-    return not duration.months and not duration.is_zero
 
 
 def _read_path(text: str | Path) -> Path:

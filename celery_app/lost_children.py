@@ -103,16 +103,10 @@ class Deaths:
         with suppress(OSError):
             groups = (self._root / "proc/self/cgroup").read_text("utf-8", "replace")
         mount = self._root / "sys/fs/cgroup"
-        found = [
+        found = (
             mount / path.lstrip("/") / "memory.events"
             for path in re.findall(r"^0::(.*)$", groups, re.MULTILINE)
-        ]
-        for path in re.findall(r"^\d+:memory:(.*)$", groups, re.MULTILINE):
-            folder = mount / "memory"
-            found += [
-                folder / path.lstrip("/") / "memory.oom_control",
-                folder / "memory.oom_control",
-            ]
+        )
         return [*found, self._root / "proc/vmstat"]
 
 

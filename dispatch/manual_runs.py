@@ -116,8 +116,7 @@ def run_now(  # noqa: PLR0913 - all but two have a default
             always for all its recipients.
         InvalidDocumentError: One of the steps is not a step of the action.
         ConflictError: A run of the action is under way, and its ``overlap`` is skip.
-            (Nothing is recorded then.) Or steps are chosen, and a worker of an older
-            version would run all.
+            (Nothing is recorded then.)
     """
     asked = asked or RunModel()
     with writing(engine, author=author) as connection:

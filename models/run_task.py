@@ -19,7 +19,6 @@ from models.fields.field_types import (
     QueueName,
     RuleText,
     parsed_by,
-    refuse_seconds,
 )
 from models.fields.placeholders import check_placeholders, find_names, find_texts
 from models.fields.strict_model import (
@@ -63,9 +62,7 @@ HeaderValue = JsonValue
 _Value = TypeVar("_Value")
 
 
-ElapsedText = Annotated[
-    RuleText, refuse_seconds(parse_elapsed), parsed_by(parse_elapsed)
-]
+ElapsedText = Annotated[RuleText, parsed_by(parse_elapsed)]
 
 
 #: Where keys of an entry of celery beat are found here.

@@ -27,14 +27,7 @@ from models.days_off import (
 from models.errors import RuleError
 from models.fields.addresses import check_ping
 from models.fields.duration import Duration
-from models.fields.field_types import (
-    WEEKDAYS,
-    Name,
-    RuleText,
-    Uid,
-    parsed_by,
-    refuse_seconds,
-)
+from models.fields.field_types import WEEKDAYS, Name, RuleText, Uid, parsed_by
 from models.fields.instants import parse_due_date
 from models.fields.placeholders import OF_EVENTS
 from models.fields.strict_model import (
@@ -160,21 +153,15 @@ class ScheduledActionModel(DocumentModel):
         Most(MOST_EXCEPTIONS),
     ] = Field(default=(), alias="except", examples=[["2026-12-25"]])
     instead: Instead | None = optional("before")
-    jitter: (
-        Annotated[RuleText, refuse_seconds(parse_jitter), parsed_by(parse_jitter)]
-        | None
-    ) = optional("PT5M")
+    jitter: Annotated[RuleText, parsed_by(parse_jitter)] | None = optional("PT5M")
     catch_up: CatchUpModel = Field(
         default=CatchUpModel(), examples=[{"runs": "latest", "within": "P1D"}]
     )
     overlap: Overlap | None = optional("skip")
     retries: int | None = optional(5, ge=0, le=MOST_RETRIES)
-    retry_after: (
-        Annotated[
-            RuleText, refuse_seconds(parse_retry_after), parsed_by(parse_retry_after)
-        ]
-        | None
-    ) = optional("PT1M")
+    retry_after: Annotated[RuleText, parsed_by(parse_retry_after)] | None = optional(
+        "PT1M"
+    )
     expect: ExpectModel | None = optional({"within": "PT30M", "takes": "PT10M"})
     rest_after: int | None = optional(3, ge=1, le=MOST_FAILURES)
     ping: Annotated[str, Field(max_length=2000), AfterValidator(check_ping)] | None = (

@@ -23,13 +23,7 @@ from models.expressions.calendar import CalendarExpression
 from models.expressions.cron import CronExpression
 from models.fields.delay import is_time_of_day, parse_time_of_day
 from models.fields.duration import Duration, parse_interval
-from models.fields.field_types import (
-    Name,
-    RuleText,
-    ZoneName,
-    parsed_by,
-    refuse_seconds,
-)
+from models.fields.field_types import Name, RuleText, ZoneName, parsed_by
 from models.fields.instants import parse_due_date
 from models.fields.strict_model import (
     MOST_PROBLEMS,
@@ -53,9 +47,7 @@ _MINUTE = timedelta(minutes=1)
 #: Rules of one action; more are better written as one rule, or as several actions.
 MOST_RULES = 20
 
-DurationText = Annotated[
-    RuleText, refuse_seconds(Duration.parse), parsed_by(Duration.parse)
-]
+DurationText = Annotated[RuleText, parsed_by(Duration.parse)]
 TimeOfDay = Annotated[RuleText, parsed_by(parse_time_of_day)]
 
 
@@ -106,9 +98,7 @@ class IntervalModel(_ZonedModel):
             None: the creation of the action, filled in when it is stored.
     """
 
-    every: Annotated[
-        RuleText, refuse_seconds(parse_interval), parsed_by(parse_interval)
-    ] = Field(examples=["PT24H"])
+    every: Annotated[RuleText, parsed_by(parse_interval)] = Field(examples=["PT24H"])
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
     anchor: RuleText | None = optional("2026-01-01T00:00:00Z")
 

@@ -9,19 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Annotated, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BeforeValidator,
-    Field,
-    PlainValidator,
-    WithJsonSchema,
-)
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
 
 from models.errors import RuleError
-from models.fields.duration import Duration
 from models.fields.instants import parse_date, parse_instant
 from models.fields.strict_model import Most, find_near, show
 from models.fields.zone import load_zone
@@ -89,8 +82,6 @@ LONGEST_QUEUE = 255
 
 #: Embeddings, overrides and isolates of Unicode's bidirectional algorithm.
 _TURNING = frozenset(["LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI"])
-
-_DIGITS = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 _Parsed = TypeVar("_Parsed")
 
@@ -171,31 +162,6 @@ def parsed_by(parse: Callable[[str], _Parsed]) -> AfterValidator:
         return text
 
     return AfterValidator(check)
-
-
-def refuse_seconds(parse: Callable[[str], object]) -> BeforeValidator:
-    """
-    Return a validator that says how to write a duration that is a number.
-
-    Args:
-        parse: Reads what is accepted. Seconds that it would refuse are not offered.
-    """
-
-    def check(value: object) -> object:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        is_digits = isinstance(value, str) and _DIGITS.fullmatch(value) is not None
-        if not (is_number or is_digits):
-            return value
-        try:
-            text = str(Duration(0, 0, timedelta(seconds=float(str(value)))))
-            parse(text)
-        except (RuleError, OverflowError):
-            return value
-        msg = f"{show(value)} is not {'an ISO 8601 duration' if is_digits else 'text'}."
-        hint = f'If it is in seconds, as in schedules of Celery, write "{text}".'
-        raise RuleError(msg, hint)
-
-    return BeforeValidator(check)
 
 
 def drop_repeated(names: tuple[str, ...]) -> tuple[str, ...]:

@@ -88,8 +88,8 @@ FIELDS = [
     Bad(action(jitter="PT0M"), "/jitter", "above zero", "PT5M"),
     Bad(action(jitter="PT24H1M"), "/jitter", "more than a day", "PT24H"),
     Bad(action(jitter=5), "/jitter", "5 is not text", '"jitter": "PT5M"'),
-    Bad(action(jitter="300"), "/jitter", "'300' is not an ISO", 'write "PT5M"'),
-    Bad(action(catch_up={"within": 3600}), "/catch_up/within", "3600", "PT1H"),
+    Bad(action(jitter="300"), "/jitter", "'300' is not an ISO", "PT90M"),
+    Bad(action(catch_up={"within": 3600}), "/catch_up/within", "3600", "P1D"),
     Bad(
         on_event(jitter="PT5M"), "/jitter", "'PT5M' has no effect", "Leave 'jitter' out"
     ),
@@ -130,7 +130,7 @@ FIELDS = [
     Bad(action(**{"if": {"refreshed": False}}), "/if/refreshed", "false is no", "true"),
     Bad(action(**{"if": {"refrehsed": True}}), "/if/refrehsed", "known", "refreshed"),
     Bad(action(expect={}), "/expect", "Nothing is expected", "'within' or 'takes'"),
-    Bad(action(expect={"within": 30}), "/expect/within", "not text", "PT30S"),
+    Bad(action(expect={"within": 30}), "/expect/within", "not text", "PT30M"),
     Bad(action(expect={"takes": "P1D"}), "/expect/takes", "length depends", "PT24H"),
     Bad(action(expect={"take": "PT1M"}), "/expect/take", "known", "takes"),
     Bad(action(catch_up="latest"), "/catch_up", "not an object", '"runs": "latest"'),

@@ -25,8 +25,7 @@ def write(root: Path, path: str, text: str) -> None:
     [
         ("0::/pod/worker\n", "sys/fs/cgroup/pod/worker/memory.events"),
         ("0::/\n", "sys/fs/cgroup/memory.events"),
-        ("4:memory:/pod\n0::/\n", "sys/fs/cgroup/memory/pod/memory.oom_control"),
-        ("4:memory:/outside\n", "sys/fs/cgroup/memory/memory.oom_control"),
+        ("4:memory:/pod\n", "proc/vmstat"),
         ("", "proc/vmstat"),
     ],
 )
