@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import textwrap
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -282,10 +283,15 @@ def _tell_queue(defaults: Defaults) -> str:
 
 
 def _print(report: Report, console: Console) -> None:
-    """Print a block for each entry, as wide as the terminal."""
+    """Print a block for each entry, as wide as the terminal; what several say, once."""
     width = min(console.width, _WIDEST)
+    times = Counter(note for entry in report.entries for note in entry.notes)
+    shared = [note for note, entries in times.items() if entries > 1]
+    numbers = {note: number for number, note in enumerate(shared, 1)}
     for entry in report.entries:
-        _print_entry(entry, console, width)
+        _print_entry(entry, numbers, console, width)
+    for note, number in numbers.items():
+        _print_text(console, f"({number}) {note}", width, indent="")
     for note in report.notes if report.entries else ():
         _print_text(console, note, width, indent="")
     if report.entries:
@@ -296,7 +302,9 @@ def _print(report: Report, console: Console) -> None:
     )
 
 
-def _print_entry(entry: Imported, console: Console, width: int) -> None:
+def _print_entry(
+    entry: Imported, numbers: Mapping[str, int], console: Console, width: int
+) -> None:
     word, style = _WORDS[entry.verdict]
     head = Text(f"{word:<{_INDENT}}", style=style)
     console.print(head.append(_cut(entry.entry, width), style="bold"))
@@ -304,7 +312,8 @@ def _print_entry(entry: Imported, console: Console, width: int) -> None:
     if entry.rule:
         _print_text(console, entry.rule, width, indent=indent)
     for note in entry.notes:
-        _print_text(console, note, width, indent=f"{indent}- ")
+        said = f"see ({numbers[note]}) below" if note in numbers else note
+        _print_text(console, said, width, indent=f"{indent}- ")
 
 
 def _print_text(console: Console, text: str, width: int, *, indent: str) -> None:

@@ -69,6 +69,18 @@ def test_files_are_not_overwritten(importing: Call):
     assert [0, 5, 0] == codes
 
 
+def test_what_several_entries_say_is_said_once(importing: Call):
+    """Each refers to it."""
+    lines = [f"{minute} 7 * * * report{minute}" for minute in range(3)]
+    Path("crontab").write_text("\n".join(["CRON_TZ=Europe/Paris", *lines, ""]))
+
+    answer = importing("crontab", "crontab")
+
+    assert 3 == answer.err.count("- see (1) below")
+    assert 1 == answer.err.count("Read as cronie does")
+    assert "\n(1) Read as cronie does" in answer.err
+
+
 def test_what_settings_stand_against_is_a_warning(
     importing: Call, monkeypatch: pytest.MonkeyPatch
 ):
