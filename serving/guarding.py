@@ -122,10 +122,10 @@ class GuardedRoute(APIRoute):
             except MinutehandError as error:
                 return await self._tell(request, error)
             with _trace(request, began_ns) as span:
+                request.state.context = context
                 try:
                     response = await _answer_apart(request, context)
                     if response is None:
-                        request.state.context = context
                         response = await self.answer(handle, request, context)
                 except MinutehandError as error:
                     response = await self._tell(request, error)

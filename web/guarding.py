@@ -32,7 +32,7 @@ from serving.guarding import (
 from serving.parameters import refuse_nul
 from serving.refusals import find_status
 from serving.signing_in import demand_own_page, find_person
-from web.forms import Form, read_form
+from web.forms import NOTHING_SENT, Form, read_form
 from web.preferences import keep_choice
 from web.rendering import render_alone, render_error
 
@@ -65,11 +65,29 @@ def render_nowhere(request: Request, error: MinutehandError) -> Response:
     return _render_refusal(request, error)
 
 
-def _render_refusal(request: Request, error: MinutehandError) -> Response:
+def _render_refusal(
+    request: Request, error: MinutehandError, form: Form = NOTHING_SENT
+) -> Response:
     """Return a page that tells *error*, in the frame of whoever is signed in."""
     caller = getattr(request.state, "caller", None)
     context = None if caller is None else make_context(request, caller)
-    return render_error(request, error, context)
+    return render_error(request, error, context, form)
+
+
+async def _keep(request: Request, status: HTTPStatus) -> Form:
+    """Return what was typed on a page of ours, if it may be taken after *status*."""
+    if request.method == "POST" and status in _MAY_PASS:
+        with suppress(MinutehandError):
+            demand_own_page(request.app.state.services.settings, request)
+            context = getattr(request.state, "context", None)
+            if context is not None:  # the body has been read
+                return read_form(context.body)
+            return read_form(await collect_body(request, LARGEST_UNSIGNED))
+    return NOTHING_SENT
+
+
+#: After these, the same form may be taken.
+_MAY_PASS = (HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 class PageRoute(GuardedRoute):
@@ -77,8 +95,10 @@ class PageRoute(GuardedRoute):
 
     async def refuse(self, request: Request, error: MinutehandError) -> Response:
         """Lead to where one signs in; tell everything else."""
-        if find_status(error) is not HTTPStatus.UNAUTHORIZED:
-            return await run_in_threadpool(_render_refusal, request, error)
+        status = find_status(error)
+        if status is not HTTPStatus.UNAUTHORIZED:
+            form = await _keep(request, status)
+            return await run_in_threadpool(_render_refusal, request, error, form)
         # A part of a page that is read anew must not become another page.
         if "x-part" in request.headers:
             return Response(status_code=HTTPStatus.UNAUTHORIZED)
@@ -86,13 +106,9 @@ class PageRoute(GuardedRoute):
             query = f"?{request.url.query}" if request.url.query else ""
             goal = urlencode({"next": f"{request.url.path}{query}"})
             return RedirectResponse(f"{SIGN_IN}?{goal}", HTTPStatus.SEE_OTHER.value)
-        form = Form()
-        with suppress(MinutehandError):
-            demand_own_page(request.app.state.services.settings, request)
-            form = read_form(await collect_body(request, LARGEST_UNSIGNED))
-        values = {"form": form, "path": request.url.path}
+        values = {"form": await _keep(request, status), "path": request.url.path}
         return await run_in_threadpool(
-            render_alone, request, "resend.html", values, status=HTTPStatus.UNAUTHORIZED
+            render_alone, request, "resend.html", values, status=status
         )
 
     async def answer(
@@ -110,7 +126,8 @@ class PageRoute(GuardedRoute):
             return await run_in_threadpool(render_error, request, missing, context)
         except MinutehandError as error:
             tell_unserved(request, error)
-            return await run_in_threadpool(render_error, request, error, context)
+            form = await _keep(request, find_status(error))
+            return await run_in_threadpool(render_error, request, error, context, form)
 
     def check_parameters(self, request: Request) -> None:
         """Ignore parameters that nobody knows, as in links of yesterday."""

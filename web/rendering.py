@@ -32,7 +32,14 @@ from overview.doctor.checks.scheduler import is_tick_late
 from serving.context import Context
 from serving.refusals import find_status
 from serving.services import Services
-from web.forms import forget_told, take_told, tell_error, tell_on_pages
+from web.forms import (
+    NOTHING_SENT,
+    Form,
+    forget_told,
+    take_told,
+    tell_error,
+    tell_on_pages,
+)
 from web.preferences import (
     Clock,
     Clocks,
@@ -147,7 +154,10 @@ def render(
 
 
 def render_error(
-    request: Request, error: MinutehandError, context: Context | None = None
+    request: Request,
+    error: MinutehandError,
+    context: Context | None = None,
+    form: Form = NOTHING_SENT,
 ) -> Response:
     """
     Return a page that tells *error*.
@@ -156,6 +166,7 @@ def render_error(
         request: That led to it.
         error: Expected; what it says is for people.
         context: Of the request. None: nobody was let in.
+        form: What can be sent again.
     """
     away = isinstance(error, UnreachableError)
     leadership: LeaderInFrame | Unread = Unread(str(error))
@@ -163,6 +174,7 @@ def render_error(
         leadership = read_part(context, fetch_leadership)
     status = find_status(error)
     values = {"problem": tell_error(error), "status": status}
+    values |= {"form": form, "path": request.url.path}
     response = _make(request, context, leadership, "error.html", values, status)
     headers = getattr(error, "headers", {})
     response.headers.update({"Retry-After": "5"} if away else headers)

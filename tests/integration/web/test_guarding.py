@@ -134,6 +134,30 @@ def test_part_of_a_page_does_not_become_another_page(browser: TestClient):
     assert browser.get("/", headers={"X-Part": "1"}).status_code == 401
 
 
+@pytest.mark.parametrize("place", ["guarding.authenticate", "context.Context.change"])
+def test_what_was_typed_is_kept_if_the_database_is_away(
+    browse: Browser, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch, place: str
+):
+    """Whether it is missed when somebody is let in, or later."""
+    browser = browse()
+    enter(browser, new_key(engine))
+
+    def fail(*_: object) -> None:
+        raise UnreachableError("the database does not answer")
+
+    monkeypatch.setattr(f"serving.{place}", fail)
+    typed = {"note": 'it\'s <b>"mine"</b>'}
+    answers = {
+        is_kept: browser.post("/workers/queues/quick/pause", data=typed, headers=origin)
+        for origin, is_kept in ((OWN, True), (FOREIGN, False))
+    }
+
+    assert 503 == answers[True].status_code
+    for is_kept, answer in answers.items():
+        assert ("it&#39;s &lt;b&gt;" in answer.text) is is_kept
+        assert ("Send it again" in answer.text) is is_kept
+
+
 @pytest.mark.parametrize(("origin", "is_kept"), [(OWN, True), (FOREIGN, False)])
 def test_what_was_typed_is_kept_if_the_session_ended(
     browser: TestClient,
