@@ -22,7 +22,7 @@ from overview.operations import fetch_shown_operation
 from serving.services import Services
 from tests.database import fetch_rows, read_by
 from tests.integration.api.conftest import APP, OTHER, Web
-from tests.scheduling import add_log, add_steps, edit, get, make_operation, post, put
+from tests.scheduling import add_steps, edit, get, make_operation, post, put
 
 STEPS = {"refresh": True, "publish": True, "send_email": {"template": "t"}}
 
@@ -151,27 +151,6 @@ def test_operation_is_read_with_its_steps(web: Web):
     assert [*STEPS] == [step["name"] for step in steps.json()["items"]]
 
 
-def test_log_is_followed_by_number(web: Web):
-    """``next_after`` goes on where the answer ended, until nothing more will come."""
-    operation_id = add(web)
-    add_log(web.engine, operation_id, "123")
-
-    def read(query: str) -> Any:
-        return web.get(f"/operations/{operation_id}/log?{query}").json()
-
-    first = read("limit=2")
-    rest = read("after=2")
-    nothing = read("after=3")
-    edit(web.engine, operation_id, state="succeeded")
-
-    assert ["1", "2"] == [line["text"] for line in first["items"]]
-    assert ["3"] == [line["text"] for line in rest["items"]]
-    assert [2, 3, 3] == [each["next_after"] for each in (first, rest, nothing)]
-    assert not nothing["is_final"]
-    assert read("after=3")["is_final"]
-    assert 422 == web.get(f"/operations/{operation_id}/log?after=-1").status_code
-
-
 @pytest.mark.parametrize("wait", ["61", "-1", "soon", "1.5"])
 def test_wait_is_bounded(web: Web, wait: str):
     """A minute is as long as proxies hold a connection."""
@@ -231,25 +210,6 @@ def test_cancel_is_final_at_once(web: Web):
     assert ("canceled", str(operation_id), APP) == (row.change, row.subject, row.app)
     assert (f"operator of {APP}", "too late") == (row.by, row.note)
     assert row.key_id in web.keys[APP, Role.OPERATOR]
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "said"),
-    [
-        ({"from_step": "refreshed"}, 400, "Did you mean 'refresh'?"),
-        ({"from_step": "send_email"}, 409, "'publish', before 'send_email'"),
-        ({"fromstep": "refresh"}, 422, "from_step"),
-    ],
-)
-def test_retry_that_is_wrong_is_told(web: Web, body: Any, status: int, said: str):
-    """In the words of the command line; nothing changes."""
-    operation_id = add_failed(web)
-
-    answer = web.post(f"/operations/{operation_id}/retry", body)
-
-    assert status == answer.status_code
-    assert said in answer.text
-    assert "failed" == get(web.engine, operation_id).state
 
 
 def test_first_digits_of_an_id_are_one(web: Web):

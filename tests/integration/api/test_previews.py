@@ -2,29 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from api.routes.action_examples import PREVIEWS
-from models.role import Role
 from tests.integration.api.conftest import APP, Web
 from tests.scheduling import post
 
 DAY = "from=2031-01-06T00:00:00Z&until=2031-01-07T00:00:00Z"
-
-
-@pytest.mark.parametrize("name", PREVIEWS)
-def test_examples_work(web: Web, name: str):
-    """Whoever may read may preview; nothing is stored."""
-    answer = web.post(
-        f"/previews?app={APP}&count=3&timezone=Asia/Tokyo",
-        PREVIEWS[name],
-        role=Role.VIEWER,
-    )
-
-    assert 200 == answer.status_code
-    assert 3 == len(answer.json()["occurrences"])
-    assert {"Asia/Tokyo"} == {e["viewer_zone"] for e in answer.json()["occurrences"]}
-    assert [] == web.get("/actions").json()["items"]
 
 
 def test_bad_previews_say_where(web: Web):

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 from actions.lease import Leader
 from dispatch.noticer import Noticer
 from models.operation_state import OperationState
-from tests.integration.cli.calling import Call, write_action
+from tests.integration.cli.calling import Call
 from tests.scheduling import edit, fetch_all, get_now, make_operation, post, record_all
 
 UID = "minutehand-notices"
@@ -73,16 +73,6 @@ def test_its_action_is_listed_and_explained(told: Call, engine: sa.Engine):
     assert 0 == told("why", UID, "--at", minute).code
     audited = told("audit", "--app", "minutehand", "--from", minute)
     assert 0 == audited.code, audited.out
-
-
-def test_nobody_else_asks_for_its_step(told: Call, tmp_path: Path):
-    """An action that does is refused, with where to say who is told."""
-    path = write_action(tmp_path, operations={"notify": True})
-
-    refused = told("actions", "post", path, "--app", "shop")
-
-    assert 3 == refused.code
-    assert "docs/notices.md" in refused.err
 
 
 def test_test_notice_is_recorded(call: Call, shop: Path):

@@ -479,17 +479,8 @@ def test_next_in_line_waits_for_the_answer(engine: sa.Engine, case: Case):
     first, second = run_now(engine, uid), run_now(engine, uid)
     case.couriers.is_late = True
     case.send()
-    case.send()
-    assert [str(first)] == find_ids(case)
-    case.couriers.deliver()
-    case.send()
-    case.send()
-    assert [str(first)] == find_ids(case)
 
-    case.answer(case.couriers.sent[0])
-    case.send()
-
-    assert [str(first), str(second)] == find_ids(case)
+    demand_line(case, first, second)
 
 
 def test_what_is_retried_waits_for_a_task_that_a_courier_has(
@@ -502,17 +493,21 @@ def test_what_is_retried_waits_for_a_task_that_a_courier_has(
     case.couriers.is_late = True
     case.send()
     write_by(engine, reopen, first)
+
+    demand_line(case, second, first)
+
+
+def demand_line(case: Case, ahead: UUID, behind: UUID) -> None:
+    """Demand that *behind* is not sent before the task of *ahead* was answered."""
     case.send()
-    assert [str(second)] == find_ids(case)
+    assert [str(ahead)] == find_ids(case)
     case.couriers.deliver()
     case.send()
     case.send()
-    assert [str(second)] == find_ids(case)
-
+    assert [str(ahead)] == find_ids(case)
     case.answer(case.couriers.sent[0])
     case.send()
-
-    assert [str(second), str(first)] == find_ids(case)
+    assert [str(ahead), str(behind)] == find_ids(case)
 
 
 def find_ids(case: Case) -> list[object]:
