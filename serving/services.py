@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -116,73 +114,6 @@ class Shared(Generic[_Answer]):
             return self.make()
         except MinutehandError as error:
             return error
-
-
-#: What took less is made anew for everybody.
-LONG = timedelta(milliseconds=100)
-
-#: How old an answer may be.
-KEPT_FOR = timedelta(seconds=30)
-
-#: Answers at most: those that were asked for longest ago are forgotten.
-MOST = 64
-
-
-@dataclass(slots=True)
-class _Entry:
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    answer: Any = None
-    made_at: float | None = None
-
-
-@dataclass(slots=True)
-class Kept:
-    """
-    Answers by what was asked.
-
-    Args:
-        monotonic: Returns seconds that never jump.
-    """
-
-    monotonic: Callable[[], float] = time.monotonic
-    _entries: OrderedDict[Hashable, _Entry] = field(default_factory=OrderedDict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def ask(
-        self, key: Hashable, make: Callable[[], _Answer]
-    ) -> tuple[_Answer, timedelta]:
-        """
-        Return the answer, and how old it is.
-
-        Args:
-            key: What is asked; with whatever the asker may see, and with the kind of
-                the answer.
-            make: Makes it. Whoever asks the same meanwhile waits for it.
-
-        Raises:
-            Exception: What *make* raised; then nothing is kept.
-        """
-        entry = self._find(key)
-        with entry.lock:
-            if entry.made_at is not None:
-                age = timedelta(seconds=self.monotonic() - entry.made_at)
-                if age < KEPT_FOR:
-                    return entry.answer, age
-            began = self.monotonic()
-            answer = make()
-            took = timedelta(seconds=self.monotonic() - began)
-            entry.answer, entry.made_at = None, None
-            if took >= LONG:
-                entry.answer, entry.made_at = answer, self.monotonic()
-        return answer, timedelta()
-
-    def _find(self, key: Hashable) -> _Entry:
-        with self._lock:
-            entry = self._entries.setdefault(key, _Entry())
-            self._entries.move_to_end(key)
-            while len(self._entries) > MOST:
-                self._entries.popitem(last=False)
-            return entry
 
 
 #: Returns the states of those operations that exist.
@@ -307,8 +238,7 @@ class Services:
     ``far`` is what doctor finds outside of the database; ``obstacle`` why requests
     cannot be served (None: they can). ``work`` reads the metrics of work on a
     connection of its own, and ``metrics`` has them as Prometheus reads them. Audits,
-    test mails and what the company's provider is asked go in turns. ``kept`` is what
-    took long to find out, for all who ask the same.
+    test mails and what the company's provider is asked go in turns.
 
     Args:
         engine: Of this process alone, so that a slow report delays no tick.
@@ -339,7 +269,6 @@ class Services:
         self.trying = Turns("another test mail", AT_ONCE)
         self.provider = make_provider(settings)
         self.signing_in = Turns("signing others in", _SIGN_INS_AT_ONCE)
-        self.kept = Kept()
 
     def _look(self, names: Sequence[str]) -> list[Finding]:
         return list(find_trouble(self.engine, self.settings, names=names))

@@ -56,8 +56,8 @@ def show_calendar(context: Viewer) -> Response:
     zone = asked.find_zone()
     load = read_part(context, _read_load, asked, zone)
     known = None
-    # The load is that of all queues; and what was kept says of itself how old it is.
-    if not isinstance(load, Unread) and not load.age and not asked.whose.queue:
+    # The load is that of all queues.
+    if not isinstance(load, Unread) and not asked.whose.queue:
         known = load.load
     calendar = read_part(context, _read, asked, zone, known)
     values: dict[str, Any] = {
@@ -70,20 +70,15 @@ def show_calendar(context: Viewer) -> Response:
         "zone": zone,
     }
     if not isinstance(calendar, Unread):
-        found, age = calendar
-        values |= {"calendar": found, "age": age, **_describe(found, asked)}
+        values |= _describe(calendar, asked)
     return render(context, "calendar/calendar.html", values)
 
 
 def _read(
     connection: sa.Connection, asked: Asked, zone: ZoneInfo, load: Load | None
-) -> tuple[Calendar, timedelta]:
-    """Return the calendar, and how long ago it was counted."""
+) -> Calendar:
     first = _find_monday(asked, read_clock(connection).astimezone(zone).date())
-    return asked.context.services.kept.ask(
-        ("calendar", zone.key, first, asked.whose),
-        lambda: fetch_calendar(connection, zone, first, whose=asked.whose, load=load),
-    )
+    return fetch_calendar(connection, zone, first, whose=asked.whose, load=load)
 
 
 def _find_monday(asked: Asked, today: date) -> date:
@@ -152,23 +147,19 @@ def _link_minute(asked: Asked, at: datetime) -> str:
 
 
 class ShownLoad(NamedTuple):
-    """The load ahead, how old that is, and how it is drawn."""
+    """The load ahead, and how it is drawn."""
 
     load: Load
-    age: timedelta
     chart: LoadChart
     hot: list[HotMinute]
 
 
 def _read_load(connection: sa.Connection, asked: Asked, zone: ZoneInfo) -> ShownLoad:
-    def foresee() -> Load:
-        now = read_clock(connection).replace(second=0, microsecond=0)
-        return forecast_load(connection, since=now, until=now + _WEEK, app=asked.app)
-
-    load, age = asked.context.services.kept.ask(("load", asked.app), foresee)
+    now = read_clock(connection).replace(second=0, microsecond=0)
+    load = forecast_load(connection, since=now, until=now + _WEEK, app=asked.app)
     hot = [each for each in load.hot if each.total > 1][:_HOT]
     chart = draw_load(load.minutes, [each.at for each in hot], load.from_, zone)
-    return ShownLoad(load, age, chart, hot)
+    return ShownLoad(load, chart, hot)
 
 
 @router.get("/calendar/planned")

@@ -103,12 +103,7 @@ def _read(
     if since is None:
         since = read_clock(connection) - length * _PAST
         since = since.replace(second=0, microsecond=0)
-    begin = since
-    timeline, _age = asked.context.services.kept.ask(
-        ("timeline", begin, length, asked.whose),
-        lambda: fetch_timeline(connection, begin, begin + length, whose=asked.whose),
-    )
-    return timeline
+    return fetch_timeline(connection, since, since + length, whose=asked.whose)
 
 
 @dataclass(frozen=True, slots=True)
