@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from actions.load.counting import Counting
 from actions.load.foresee import TIME, Whose, find_undecided, foresee
-from actions.occurrences import find_due, next_due, parse_timing
+from actions.occurrences import find_due, parse_timing
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
 from models.errors import RuleError
@@ -173,7 +173,6 @@ def _make_lanes(
     for uid in uids:
         action, ran = known.get(uid), seen.get(uid)
         whose: Any = ran or action
-        planned, beyond = _find_planned(action, planned_from, window.until)
         yield TimelineLane(
             *(uid, whose.app, None if action is None else action.name),
             queue=Queue(whose.queue),
@@ -182,8 +181,7 @@ def _make_lanes(
             live=ran.live if ran else 0,
             usual=usual[uid].run,
             runs=runs.get(uid, ()),
-            planned=planned,
-            beyond=beyond,
+            planned=_find_planned(action, planned_from, window.until),
         )
 
 
@@ -203,35 +201,22 @@ def _fetch_known(
 
 def _find_planned(
     action: sa.Row[Any] | None, since: datetime, until: datetime
-) -> tuple[Sequence[datetime], Sequence[datetime]]:
-    """
-    Return when an action is due, at most MOST_PLANNED times, and what is beyond.
-
-    That are so many instants again, evenly spread to the end of the window: what is due
-    each second is drawn to there, and not for a quarter of an hour.
-    """
+) -> Sequence[datetime]:
+    """Return when an action is due, at most MOST_PLANNED times."""
     if since >= until or action is None or action.timing is None:
-        return (), ()
+        return ()
     try:
         schedule = parse_timing(action.timing)
     except RuleError:
-        return (), ()
-    whose, valid_from = (schedule, action.uid), action.effective_from
+        return ()
     found = find_due(
-        *whose,
+        *(schedule, action.uid),
         start=since,
         now=until - timedelta.resolution,
         limit=MOST_PLANNED,
-        effective_from=valid_from,
+        effective_from=action.effective_from,
     )
-    planned = [each.due_at for each in found]
-    if len(planned) < MOST_PLANNED:
-        return planned, ()
-    step = (until - planned[-1]) / MOST_PLANNED
-    afters = (planned[-1] + number * step for number in range(MOST_PLANNED))
-    later = (next_due(*whose, after=at, effective_from=valid_from) for at in afters)
-    beyond = [due.due_at for due in later if due is not None and due.due_at < until]
-    return planned, beyond
+    return [each.due_at for each in found]
 
 
 def _count_slots(connection: sa.Connection) -> dict[Queue, int]:

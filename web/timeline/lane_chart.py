@@ -72,9 +72,16 @@ def draw_runs(
 
 
 def draw_planned(frame: LaneFrame, planned: Sequence[datetime]) -> str:
-    """Return a tick for each planned occurrence; those that fall together are one."""
+    """
+    Return a tick for each planned occurrence; those that fall together are one.
+
+    Beyond the last of MOST_PLANNED, a line says that it goes on.
+    """
     places = dict.fromkeys(frame.place(each) for each in planned)
-    return "".join(f"M{place} 4v8" for place in places)
+    ticks = "".join(f"M{place} 4v8" for place in places)
+    if len(planned) < MOST_PLANNED:
+        return ticks
+    return f"{ticks}M{frame.place(planned[-1])} 8H{WIDE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +164,6 @@ class TimelineLane:
         usual: How long a run takes. None: not known.
         runs: All of them, in order, if they are few; else what each stretch had.
         planned: When it is due, in order; at most MOST_PLANNED.
-        beyond: Some of the instants at which it is due after these.
     """
 
     uid: str
@@ -170,7 +176,6 @@ class TimelineLane:
     usual: timedelta | None = None
     runs: Sequence[LaneRun] = ()
     planned: Sequence[datetime] = ()
-    beyond: Sequence[datetime] = ()
 
     @property
     def too_close(self) -> int:

@@ -165,7 +165,7 @@ def _draw(
     return DrawnLane(
         lane=lane,
         states=draw_runs(frame, lane.runs, now=timeline.at),
-        planned=draw_planned(frame, [*lane.planned, *lane.beyond]),
+        planned=draw_planned(frame, lane.planned),
         overlaps=overlaps,
         label=label,
         path=link_period("/operations", *whole, asked.whose, action=lane.uid),

