@@ -1,10 +1,10 @@
 """
 What the editor knows of an action that is being written, and its text.
 
-The text is the document; builders beside it write into it when a button is pressed, and
-never by themselves. What nobody asked to change stays as it was typed, character for
-character. What may be saved is decided below the pages: here is only what becomes of a
-request, and what the page shows of the answer.
+The text is the document, and stays as it was typed, character for character; builders
+beside it write it anew when a button is pressed, and never by themselves. What may be
+saved is decided below the pages: here is only what becomes of a request, and what the
+page shows of the answer.
 """
 
 from __future__ import annotations

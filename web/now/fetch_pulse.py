@@ -13,7 +13,7 @@ from actions.lookup import SYSTEM_APP, fetch_app
 from actions.pausing.pause_state import Pause
 from models.database.engine import read_clock
 from models.database.lists import belongs_to
-from models.database.tables import IDLE_ACTIONS, scheduled_actions
+from models.database.tables import scheduled_actions
 from models.operation_state import OperationState, Queue
 from operations.fleet.processes import ProcessRole, Seen
 from overview.doctor.checks import FOR_APPS, ON_NOW
@@ -132,16 +132,10 @@ def _has_actions(connection: sa.Connection, app: str | None) -> bool:
 
 
 def count_scheduled(connection: sa.Connection, *, app: str | None = None) -> int:
-    """
-    Return how many actions (of *app*) run, so that a pause would stop them.
-
-    An index alone knows how many there are; of the few that are idle, all are read, and
-    of the scheduler's own, which no pause stops.
-    """
-    alive = [_action.deleted_at.is_(None), *belongs_to(app, _action.app)]
-    count = sa.select(sa.func.count()).select_from(scheduled_actions).where(*alive)
-    rests = sa.or_(~_action.active, _action.paused_at.is_not(None))
-    resting = count.where(IDLE_ACTIONS.of(scheduled_actions.name), rests)
-    own = count.where(_action.app == SYSTEM_APP, ~rests)
-    stopped, idle, never = (each.scalar_subquery() for each in (count, resting, own))
-    return int(connection.execute(sa.select(stopped - idle - never)).scalar_one())
+    """Return how many actions (of *app*) run, so that a pause would stop them."""
+    runs = (
+        *(_action.deleted_at.is_(None), _action.active, _action.paused_at.is_(None)),
+        *(_action.app != SYSTEM_APP, *belongs_to(app, _action.app)),
+    )
+    count = sa.select(sa.func.count()).select_from(scheduled_actions).where(*runs)
+    return int(connection.execute(count).scalar_one())
