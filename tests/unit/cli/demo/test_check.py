@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from cli.demo.check import check, find_minutes
-from cli.demo.data import EVERY_MINUTE, MISSED, REPORT
+from cli.demo.data import APP, EVERY_MINUTE, MISSED, REPORT
 from models.operation_state import OperationState, StepState, Trigger
 from overview.operations import ShownOperation
 from tests.shown import make_shown_operation, make_shown_step
@@ -27,8 +27,10 @@ def _make(
     state: str = "succeeded",
     attempt: int = 1,
     sent: int = 1,
+    app: str = APP,
 ) -> ShownOperation:
     return make_shown_operation(
+        app=app,
         action_uid=uid,
         trigger=Trigger(trigger),
         occurrence=occurrence,
@@ -45,6 +47,7 @@ MANUAL = _make(START, uid="weekly-update", trigger="manual")
 EVENT = _make(FIRST, uid="bring-back", trigger="event")
 KILLED = _make(START, uid=REPORT, trigger="manual", attempt=2, sent=0)
 OUTAGE = _make(START, uid=MISSED, state="missed", sent=0)
+YOURS = _make(START, uid="yours", trigger="manual", state="canceled", app="yours")
 SCENES = [KILLED, OUTAGE]
 GOOD = [*SCENES, MANUAL, EVENT, _make(FIRST), _make(SECOND)]
 
@@ -53,6 +56,7 @@ GOOD = [*SCENES, MANUAL, EVENT, _make(FIRST), _make(SECOND)]
     ("operations", "mails", "broken"),
     [
         (GOOD, 4, set()),
+        ([*GOOD, YOURS], 5, set()),
         ([*GOOD, _make(THIRD, state="running")], 5, set()),
         (GOOD[:-1], 3, {1, 2}),
         ([*GOOD, _make(SECOND)], 5, {1, 2}),
@@ -64,7 +68,7 @@ GOOD = [*SCENES, MANUAL, EVENT, _make(FIRST), _make(SECOND)]
         (GOOD, 3, {7}),
     ],
     ids=[
-        *("good", "later", "lost", "doubled", "failed", "no-run"),
+        *("good", "yours", "later", "lost", "doubled", "failed", "no-run"),
         *("no-report", "not-killed", "not-missed", "mail-lost"),
     ],
 )
