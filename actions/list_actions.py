@@ -100,7 +100,7 @@ def select_part(
         place = sa.tuple_(*(sa.literal(value, each.type) for value, each in given))
         where.append(sa.tuple_(*key) > place)
     chosen, end = where, None
-    if match_slowly(wanted, _action):
+    if _match_slowly(wanted, _action):
         uids, end = _look_at_each(
             connection, wanted, where, key, looked_at=looked_at, limit=page.limit
         )
@@ -133,7 +133,7 @@ def _look_at_each(
     columns = dict.fromkeys((*key, _action.name, _action.uid, *_LOOKED_INTO))
     first = sa.select(*columns, place).where(*where).order_by(*key).limit(looked_at)
     seen = first.subquery("seen")
-    fits = sa.and_(*match_slowly(wanted, seen.c))
+    fits = sa.and_(*_match_slowly(wanted, seen.c))
     sorted_by = [seen.c[each.name] for each in key]
     rows = connection.execute(
         sa.select(*sorted_by, seen.c.place, fits.label("fits"))
@@ -176,7 +176,7 @@ def match(
         connection: Which actions are in trouble is looked up first: the database would
             look at every action for it.
     """
-    return [*_match_quickly(connection, wanted), *match_slowly(wanted, _action)]
+    return [*_match_quickly(connection, wanted), *_match_slowly(wanted, _action)]
 
 
 def _match_quickly(
@@ -192,7 +192,7 @@ def _match_quickly(
     return conditions
 
 
-def match_slowly(
+def _match_slowly(
     wanted: ActionFilterModel, kept: ReadOnlyColumnCollection[str, Any]
 ) -> list[sa.ColumnElement[bool]]:
     """Return the conditions for which each row is looked at."""

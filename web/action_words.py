@@ -72,7 +72,8 @@ def tell_verdict(counts: ActionCounts) -> str:
 
 def tell_counts(counts: ActionCounts, wanted: ActionFilterModel) -> str:
     """Return how many actions match, of how many apps, and in which states."""
-    least = "" if counts.is_whole else "At least "
+    plain = wanted.but(app=None, state=None) == ActionFilterModel()
+    least = "" if counts.is_whole or plain else "At least "
     apps = sum(1 for count in counts.apps.values() if count)
     of = f" of {apps:,} apps" if apps > 1 and wanted.app is None else ""
     total = format_count(counts.total, "action", "actions")

@@ -129,7 +129,7 @@ def read_asked(
         "from": since,
         "until": until,
         "text": query.text("text"),
-        **{name: query.choice(name, kind) for name, kind in CHOICES.items()},
+        **{name: query.choice(name, kind) for name, kind in _CHOICES.items()},
         **_find_named(query, connection),
     }
     values = {name: value for name, value in values.items() if value is not None}
@@ -150,7 +150,7 @@ def read_asked(
     return AskedList(model, wanted, page, chosen, given, tuple(query.problems))
 
 
-CHOICES: Mapping[str, type[StrEnum]] = {
+_CHOICES: Mapping[str, type[StrEnum]] = {
     "queue": Queue,
     "trigger": Trigger,
     "reason": Reason,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import sqlalchemy as sa
@@ -14,13 +14,12 @@ from models.operation_state import LIVE_STATES
 from models.paging import Page
 from operations.list_operations import fetch_operations
 from operations.operation_filter import OperationFilter
-from overview.apps.small_apps import fetch_app_choices
 from overview.operations import ShownOperation, fetch_filled_part
 from serving.context import Context, Viewer
 from serving.cursors import write_cursor
 from web.guarding import make_router
-from web.operations.fetch_states import StateCounts, count_states
-from web.operations.list_query import CHOICES, RANGE_WORDS, AskedList, read_asked
+from web.operations.fetch_facets import Facets, count_facets
+from web.operations.list_query import RANGE_WORDS, AskedList, read_asked
 from web.preferences import Clocks, format_offset
 from web.query import read_part
 from web.rendering import find_clocks, render
@@ -38,6 +37,9 @@ MARKS = (
 #: Operations that are not final and older than the list, counted at most.
 _EARLIER = 100
 
+#: Apps that can be chosen: those with the most operations.
+_APPS = 100
+
 
 @dataclass(frozen=True, slots=True)
 class _List:
@@ -53,10 +55,18 @@ class _List:
     asked: AskedList
     rows: tuple[ShownOperation, ...]
     cursor: str | None
-    counted: StateCounts
-    apps: Sequence[str]
+    facets: Facets
     earlier: int
     offset: str
+
+    @property
+    def apps(self) -> list[tuple[str, int]]:
+        """The apps that can be chosen, with how many match, as far as is known."""
+        chosen = self.asked.given.get("app")
+        found = list(self.facets.apps.items())[:_APPS]
+        if chosen is not None and chosen not in dict(found):
+            found.append((chosen, 0))
+        return found
 
 
 @router.get(_PATH)
@@ -64,7 +74,6 @@ def show_operations(context: Viewer) -> Response:
     """List operations, the latest recorded first."""
     values = {
         "list": read_part(context, _read, context),
-        "CHOICES": CHOICES,
         "MARKS": MARKS,
         "RANGE_WORDS": RANGE_WORDS,
         "is_live": context.request.query_params.get("live") == "on",
@@ -82,20 +91,10 @@ def _read(connection: sa.Connection, context: Context) -> _List:
         asked=asked,
         rows=tuple(part.entries),
         cursor=None if following is None else write_cursor(following, context.request),
-        counted=count_states(connection, asked.wanted),
-        apps=_list_apps(connection, context, asked),
+        facets=count_facets(connection, asked.wanted),
         earlier=_count_earlier(connection, asked),
         offset=_find_offset(part.entries, clocks),
     )
-
-
-def _list_apps(
-    connection: sa.Connection, context: Context, asked: AskedList
-) -> list[str]:
-    """List the small apps that can be chosen, and the one that is."""
-    apps = [] if context.app else [e.uid for e in fetch_app_choices(connection)]
-    chosen = asked.given.get("app")
-    return apps if chosen in {None, *apps} else [*apps, str(chosen)]
 
 
 def _count_earlier(connection: sa.Connection, asked: AskedList) -> int:

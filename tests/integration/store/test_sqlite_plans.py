@@ -28,7 +28,7 @@ from tests.database import note_walks, read_by, write_by
 from tests.scheduling import add_app, post
 from web.now.fetch_not_run import fetch_not_run
 from web.now.fetch_running import fetch_under_way
-from web.operations.fetch_states import count_states
+from web.operations.fetch_facets import count_facets
 
 #: Of a few rows; and those that are walked from their end, as far as a bound.
 CHEAP = {
@@ -70,10 +70,10 @@ def test_no_action_is_walked_to_find_one_by_its_uid(sqlite_engine: sa.Engine):
     [
         partial(fetch_documents, keys=[("daily", 1), ("weekly", 2)]),
         partial(fetch_zones, keys=[("daily", 1), ("weekly", 2)]),
-        partial(count_states, wanted=OperationFilter()),
+        partial(count_facets, wanted=OperationFilter()),
         *(fetch_not_run, fetch_under_way, look),
     ],
-    ids=["documents", "zones", "states", "not run", "under way", "monitors"],
+    ids=["documents", "zones", "facets", "not run", "under way", "monitors"],
 )
 def test_nothing_is_walked_that_grows(
     sqlite_engine: sa.Engine, ask: Callable[..., Any]

@@ -46,7 +46,7 @@ def count(engine: sa.Engine, app: str | None = None, **wanted: Any) -> ActionCou
 
 
 def test_everything_is_counted(engine: sa.Engine):
-    """One of two troubles counts once."""
+    """An action of two rules is of both kinds; one of two troubles counts once."""
     found = count(engine)
 
     assert (5, True) == (found.total, found.is_whole)
@@ -57,6 +57,8 @@ def test_everything_is_counted(engine: sa.Engine):
         ActionState.PAUSED: 1,
         ActionState.QUARANTINED: 1,
     } == found.states
+    assert {"cron_rule": 4, "every": 1, "on": 1} == found.kinds
+    assert {Queue.TASKS: 4, Queue.HEAVY: 1} == found.queues
     assert {
         Trouble.ANY: 2,
         Trouble.FAILED: 1,
@@ -69,7 +71,11 @@ def test_a_filter_leaves_its_own_counts_as_they_are(engine: sa.Engine):
     """They say what another value would give; the other counts follow."""
     found = count(engine, state=ActionState.ACTIVE)
 
-    assert (2, {"shop": 2}) == (found.total, found.apps)
+    assert (2, {"shop": 2}, {"cron_rule": 2, "every": 1}) == (
+        found.total,
+        found.apps,
+        found.kinds,
+    )
     assert 4 == len(found.states)
     assert {"any": 1, "failed": 1, "missed": 0, "quarantined": 0} == found.troubles
 
@@ -104,10 +110,14 @@ def test_another_apps_actions_are_not_counted(engine: sa.Engine):
 
 
 def test_of_too_many_the_indexes_know_apps_and_states(engine: sa.Engine):
-    """For other filters, no more are looked at."""
-    assert count(engine) == count(engine, most=1)
+    """The other figures are the least that there may be."""
+    whole, found = count(engine), count(engine, most=1)
 
-    found = count(engine, most=1, queue=Queue.TASKS)
-
-    assert not found.is_whole
-    assert found.total < count(engine, queue=Queue.TASKS).total
+    assert (False, whole.total, whole.apps, whole.states) == (
+        found.is_whole,
+        found.total,
+        found.apps,
+        found.states,
+    )
+    assert sum(found.queues.values()) < sum(whole.queues.values())
+    assert whole.troubles == found.troubles

@@ -1,4 +1,4 @@
-"""How many operations of each state the list would have."""
+"""What each filter of the list of operations would find."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from operations.operation_filter import OperationFilter
 from operations.reasons import make_cause
 from tests.database import read_by
 from tests.scheduling import add_mails, add_revision, edit, make_operation, record_all
-from web.operations.fetch_states import StateCounts, count_states
+from web.operations.fetch_facets import Facets, count_facets
 
 ALL = [make_operation(number) for number in range(6)]
 FAILED = frozenset({OperationState.FAILED})
@@ -34,9 +34,9 @@ def six(engine: sa.Engine) -> sa.Engine:
     return engine
 
 
-def count(engine: sa.Engine, *, most: int = 100, **wanted: Any) -> StateCounts:
-    """Return how many there are of the operations that match."""
-    return read_by(engine, count_states, OperationFilter(**wanted), most=most)
+def count(engine: sa.Engine, *, most: int = 100, **wanted: Any) -> Facets:
+    """Return the facets of the operations that match."""
+    return read_by(engine, count_facets, OperationFilter(**wanted), most=most)
 
 
 def find(engine: sa.Engine, **wanted: Any) -> list[int]:
@@ -46,28 +46,33 @@ def find(engine: sa.Engine, **wanted: Any) -> list[int]:
     return [numbers[row.id] for row in part.entries]
 
 
-def test_every_state_is_counted(six: sa.Engine):
+def test_every_value_is_counted(six: sa.Engine):
     """Each state, whether or not there is one; and what is more than a state."""
-    counted = count(six)
+    facets = count(six)
 
-    assert 6 == counted.total == sum(counted.states.values())
+    assert 6 == facets.total == sum(facets.states.values())
     assert (3, 1, 2, 0) == (
-        counted.states[OperationState.FAILED],
-        counted.states[OperationState.SUCCEEDED],
-        counted.states[OperationState.PENDING],
-        counted.states[OperationState.MISSED],
+        facets.states[OperationState.FAILED],
+        facets.states[OperationState.SUCCEEDED],
+        facets.states[OperationState.PENDING],
+        facets.states[OperationState.MISSED],
     )
-    assert (1, 1) == (counted.retrying, counted.uncertain)
-    assert counted.since is None
+    assert (1, 1) == (facets.retrying, facets.uncertain)
+    assert {Reason.STEP_FAILED: 3, Reason.WORKER_LOST: 1} == facets.reasons
+    assert {Queue.QUICK: 5, Queue.HEAVY: 1} == facets.queues
+    assert {Trigger.SCHEDULE: 5, Trigger.MANUAL: 1} == facets.triggers
+    assert {"app": 6} == facets.apps
+    assert facets.since is None
 
 
-def test_number_beside_a_state_is_how_long_its_list_would_be(six: sa.Engine):
-    """The state itself does not narrow the states, the other filters do."""
-    counted = count(six, states=FAILED, queue=Queue.HEAVY)
+def test_number_beside_a_value_is_how_long_its_list_would_be(six: sa.Engine):
+    """The filter itself does not narrow its own values, the others do."""
+    facets = count(six, states=FAILED, queue=Queue.HEAVY)
 
-    assert 0 == counted.total
-    assert 1 == counted.states[OperationState.PENDING]
-    assert 0 == counted.states[OperationState.FAILED]
+    assert 0 == facets.total
+    assert {Queue.QUICK: 3} == facets.queues
+    assert 1 == facets.states[OperationState.PENDING]
+    assert 0 == facets.states[OperationState.FAILED]
 
 
 @pytest.mark.parametrize(
@@ -85,18 +90,21 @@ def test_number_beside_a_state_is_how_long_its_list_would_be(six: sa.Engine):
 def test_total_is_the_length_of_the_list(six: sa.Engine, wanted: dict[str, Any]):
     """Whatever is asked."""
     found = find(six, **wanted)
-    counted = count(six, **wanted)
+    facets = count(six, **wanted)
 
     assert found
-    assert len(found) == counted.total
+    if "is_uncertain" in wanted:
+        assert len(found) == facets.uncertain
+    else:
+        assert len(found) == facets.total
 
 
 def test_only_the_latest_are_looked_at(six: sa.Engine):
     """And since when that is, is told."""
-    counted = count(six, most=2)
+    facets = count(six, most=2)
 
-    assert 2 == counted.total
-    assert counted.since is not None
+    assert 2 == facets.total
+    assert facets.since is not None
 
 
 def test_same_cause_has_other_numbers_and_names(six: sa.Engine):
