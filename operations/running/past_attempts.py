@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from pydantic import Field, TypeAdapter
 
 from models.database.tables import operations
+from models.fields.instants import format_instant
 from operations.claiming.claimed import RETURN_KEY, Claim
 from operations.operation_log import shorten
 from operations.running.pace import ATTEMPTS_KEY
@@ -58,7 +59,7 @@ class PastAttempt:
     def as_details(self) -> dict[str, Any]:
         """Return it as the details of an operation hold it."""
         told = {
-            name: each.isoformat() if isinstance(each, datetime) else each
+            name: format_instant(each) if isinstance(each, datetime) else each
             for name, each in asdict(self).items()
         }
         return {"attempt": told.pop("number"), **told}

@@ -292,8 +292,10 @@ def test_attempts_that_did_not_succeed_are_kept(engine: sa.Engine, ports: Ports)
     attempt(engine, ports, full)
     attempt(engine, ports, StepError("no such user", permanent=True))
 
-    ended = read_attempts(get(engine, DAILY.id).details)
+    details = get(engine, DAILY.id).details
+    ended = read_attempts(details)
 
+    assert all(each["ended_at"].endswith("Z") for each in details["attempts"])
     assert [
         (1, "failed", "no network"),
         (2, "postponed", "the disk is full"),
