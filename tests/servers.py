@@ -128,17 +128,13 @@ def is_listening(port: int) -> bool:
 
 
 def answers_ping(port: int) -> bool:
-    """
-    Tell whether a Redis on *port* of 127.0.0.1 answers, with or without a password.
-
-    A node of a cluster listens before it looks whether its second port is free, and
-    ends if it is not.
-    """
+    """Tell whether a Redis on *port*, which listens, has also loaded what it kept."""
     with (
         contextlib.suppress(OSError),
         socket.create_connection(("127.0.0.1", port), timeout=0.5) as probe,
     ):
         probe.sendall(b"PING\r\n")
+        # With a password it says NOAUTH to whoever gives none.
         return probe.recv(5) in {b"+PONG", b"-NOAU"}
     return False
 
