@@ -7,8 +7,9 @@ A sentence never says less than its rule: a rule that has no good words is quote
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, assert_never
+from zoneinfo import ZoneInfo
 
 from actions.previews.clock_words import (
     describe_calendar,
@@ -79,10 +80,12 @@ def describe(action: ScheduledActionModel | TimingModel | SingleModel) -> str:
 
     when = action.when if isinstance(action.when, tuple) else (action.when,)
     sentence = "; also ".join(_describe_rule(rule) for rule in when)
+    zones = {rule.timezone for rule in when}
+    zone = load_zone(zones.pop() if len(zones) == 1 else "UTC")
     if action.starts_at is not None:
-        sentence += f"; not before {_format_instant(action.starts_at)}"
+        sentence += f"; not before {_format_instant(action.starts_at, zone)}"
     if action.ends_at is not None:
-        sentence += f"; until {_format_instant(action.ends_at)}"
+        sentence += f"; until {_format_instant(action.ends_at, zone)}"
     if isinstance(action, TimingModel):
         excluded = [_describe_days(first, last) for first, last in action.excluded]
         excluded[:0] = list_weekdays(action.weekdays)
@@ -261,10 +264,10 @@ def _format_time(local: datetime) -> str:
     return f"{local:%H:%M:%S}" if local.second else f"{local:%H:%M}"
 
 
-def _format_instant(instant: datetime) -> str:
-    """Return a bound in UTC, since it does not belong to the zone of one rule."""
-    utc = instant.astimezone(UTC)
-    return f"{utc.date().isoformat()} {_format_time(utc)} UTC"
+def _format_instant(instant: datetime, zone: ZoneInfo) -> str:
+    """Return a bound as the clocks of *zone* show it."""
+    local = instant.astimezone(zone)
+    return f"{local.date().isoformat()} {_format_time(local)} {zone.key}"
 
 
 def describe_terms(document: Mapping[str, Any]) -> tuple[str, ...]:

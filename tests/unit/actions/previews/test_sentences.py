@@ -179,7 +179,7 @@ def test_every_kind_has_a_sentence(
 
 
 def test_action_says_all_that_bounds_it() -> None:
-    """Lists, bounds (which are of all rules, so UTC), excluded days and jitter."""
+    """Lists, bounds (of rules of several zones, so in UTC), excluded days, jitter."""
     action = make_action(
         [
             {"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"},
@@ -203,6 +203,14 @@ def test_action_says_all_that_bounds_it() -> None:
         "; except 21 December 2026, 24 December 2026 to 3 January 2027"
         " and the days of 'fr'; up to 5 minutes later"
     ) == describe(action)
+
+
+def test_bounds_are_told_by_the_clocks_of_the_rules() -> None:
+    """As they were written: half past midnight in Paris is another day in UTC."""
+    seven = {"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"}
+    action = make_action(seven, ends_at="2027-07-01T00:30:00")
+
+    assert describe(action).endswith("; until 2027-07-01 00:30 Europe/Paris")
 
 
 def test_timing_counts_the_days_it_cannot_list() -> None:
