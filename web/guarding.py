@@ -106,7 +106,7 @@ class PageRoute(GuardedRoute):
             query = f"?{request.url.query}" if request.url.query else ""
             goal = urlencode({"next": f"{request.url.path}{query}"})
             return RedirectResponse(f"{SIGN_IN}?{goal}", HTTPStatus.SEE_OTHER.value)
-        values = {"form": await _keep(request, status), "path": request.url.path}
+        values = {"form": await _keep(request, status)}
         return await run_in_threadpool(
             render_alone, request, "resend.html", values, status=status
         )

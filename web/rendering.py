@@ -173,8 +173,7 @@ def render_error(
     if context is not None and not away:
         leadership = read_part(context, fetch_leadership)
     status = find_status(error)
-    values = {"problem": tell_error(error), "status": status}
-    values |= {"form": form, "path": request.url.path}
+    values = {"problem": tell_error(error), "status": status, "form": form}
     response = _make(request, context, leadership, "error.html", values, status)
     headers = getattr(error, "headers", {})
     response.headers.update({"Retry-After": "5"} if away else headers)

@@ -138,7 +138,7 @@ def test_part_of_a_page_does_not_become_another_page(browser: TestClient):
 def test_what_was_typed_is_kept_if_the_database_is_away(
     browse: Browser, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch, place: str
 ):
-    """Whether it is missed when somebody is let in, or later."""
+    """Whether it is missed when somebody is let in, or later; and what it was for."""
     browser = browse()
     enter(browser, new_key(engine))
 
@@ -146,13 +146,14 @@ def test_what_was_typed_is_kept_if_the_database_is_away(
         raise UnreachableError("the database does not answer")
 
     monkeypatch.setattr(f"serving.{place}", fail)
-    typed = {"note": 'it\'s <b>"mine"</b>'}
+    path, typed = "/workers/queues/quick/pause?a=%26", {"note": 'it\'s <b>"mine"</b>'}
     answers = {
-        is_kept: browser.post("/workers/queues/quick/pause", data=typed, headers=origin)
+        is_kept: browser.post(path, data=typed, headers=origin)
         for origin, is_kept in ((OWN, True), (FOREIGN, False))
     }
 
     assert 503 == answers[True].status_code
+    assert f'action="{path}"' in answers[True].text
     for is_kept, answer in answers.items():
         assert ("it&#39;s &lt;b&gt;" in answer.text) is is_kept
         assert ("Send it again" in answer.text) is is_kept
@@ -165,11 +166,11 @@ def test_what_was_typed_is_kept_if_the_session_ended(
     is_kept: bool,  # noqa: FBT001 - a case
 ):
     """But what another site made a browser send is not offered to be sent again."""
-    path = next(path for method, path in PATHS if method == "POST")
-    typed = {"note": 'it\'s <b>"mine"</b>\n'}
-    answer = browser.post(fill(path), data=typed, headers=origin)
+    path, typed = "/mails/resend?state=failed", {"note": 'it\'s <b>"mine"</b>\n'}
+    answer = browser.post(path, data=typed, headers=origin)
 
     assert 401 == answer.status_code
+    assert (f'action="{path}"' in answer.text) is is_kept
     assert ("it&#39;s &lt;b&gt;" in answer.text) is is_kept
 
 
