@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 
@@ -23,14 +22,14 @@ _MOST_TOKENS = 100_000
 def find_template_problems(templates: Mapping[str, TemplateModel]) -> Iterator[Problem]:
     """Yield what is wrong with the templates of a small app, by their names."""
     reader = Environment(autoescape=True)
-    left = _MOST_TOKENS
+    left = iter(range(_MOST_TOKENS))
     for name, template in templates.items():
         for part in ("subject", "text", "html"):
             source = getattr(template, part) or ""
             try:
-                left -= sum(1 for _ in islice(reader.lex(source), left))
-                if left == 0:
-                    return
+                for _token in reader.lex(source):  # may end in an error
+                    if next(left, None) is None:
+                        return
                 wrong = _find_unknown(reader, reader.parse(source))
             except TemplateSyntaxError as error:
                 said = (error.message or "it is no Jinja2").rstrip(".")

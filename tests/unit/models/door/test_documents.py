@@ -322,6 +322,17 @@ def test_key_of_a_template_called_like_a_marker():
     assert "/templates/[key]" == problems[0].pointer
 
 
+def test_templates_are_read_to_a_bound_whatever_is_wrong_with_them():
+    """Those that end in a mistake count, too, or many of them would take minutes."""
+    text = "{{ " + "a " * 30_000 + "'"
+    templates = {name: {"subject": "b", "text": text} for name in "cd"}
+    document = json.dumps({"uid": "a", "templates": templates})
+
+    problems = find_problems(read_small_app, document)
+
+    assert ["/templates/c/text"] == [each.pointer for each in problems]
+
+
 @pytest.mark.parametrize("join", [lambda two: f"[{','.join(two)}]", "\n\n".join])
 def test_many_events_are_a_list_or_lines(join: Callable[[list[str]], str]):
     """Events come as a JSON list or as JSON lines."""
