@@ -23,6 +23,7 @@ from models.door.json_text import (
     check_json,
     decode_json,
     make_pointer,
+    move_to_line,
     without_mark,
 )
 from models.errors import InvalidDocumentError, Problem
@@ -275,8 +276,7 @@ def _decode_many(text: str | bytes, most: int | None) -> object:
         if len(lines) < 2 or not _is_whole_object(lines[0][1]):
             raise
         _count(lines, most)
-        placed = ((f"Line {number} of the input: ", line) for number, line in lines)
-        return _read_all(placed, decode_json)
+        return _read_all(lines, _decode_line)
 
 
 def read_each(
@@ -300,7 +300,7 @@ def read_each(
             After so many problems that no more are shown, no more are looked for.
     """
     _count(values, most)
-    read = _read_all((("", value) for value in values), read_one)
+    read = _read_all(values, read_one)
     if not read:
         raise InvalidDocumentError((Problem("", "The list is empty.", hint),))
 
@@ -308,16 +308,18 @@ def read_each(
 
 
 def _read_all(
-    entries: Iterable[tuple[str, _Given]], read_one: Callable[[_Given], _Read]
+    entries: Iterable[_Given], read_one: Callable[[_Given], _Read]
 ) -> list[_Read]:
-    """Read each entry, whose problems begin with the text beside it."""
     read: list[_Read] = []
     problems: list[Problem] = []
-    for index, (prefix, entry) in enumerate(entries):
+    for index, entry in enumerate(entries):
         try:
             read.append(read_one(entry))
         except InvalidDocumentError as error:
-            problems += place_problems(error, index, prefix)
+            problems += (
+                replace(each, pointer=f"/{index}{each.pointer}")
+                for each in error.problems
+            )
             if len(problems) >= MOST_PROBLEMS:
                 break
     if problems:
@@ -329,6 +331,15 @@ def _count(entries: Sequence[object], most: int | None) -> None:
     if most is not None and len(entries) > most:
         said = f"The list has {len(entries):,} entries; at most {most:,} are accepted."
         raise InvalidDocumentError((Problem("", said, "Split it up."),))
+
+
+def _decode_line(numbered: tuple[int, str | bytes]) -> object:
+    number, line = numbered
+    try:
+        return decode_json(line)
+    except InvalidDocumentError as error:
+        problems = (move_to_line(each, number) for each in error.problems)
+        raise InvalidDocumentError(tuple(problems)) from None
 
 
 def _split_lines(text: str | bytes) -> list[tuple[int, str | bytes]]:
@@ -347,21 +358,6 @@ def _is_whole_object(line: str | bytes) -> bool:
     """Tell whether *line* looks like a line of JSON lines."""
     stripped = line.strip()
     return stripped[:1] in ("{", b"{") and stripped[-1:] in ("}", b"}")
-
-
-def place_problems(
-    error: InvalidDocumentError, index: int, prefix: str = ""
-) -> list[Problem]:
-    """Return the problems of *error* as those of entry *index* of a list."""
-    return [
-        replace(
-            problem,
-            pointer=f"/{index}{problem.pointer}",
-            message=prefix + problem.message,
-            place=None,
-        )
-        for problem in error.problems
-    ]
 
 
 #: Keys that are written even with their default, so that readers need not know it.

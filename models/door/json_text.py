@@ -14,6 +14,7 @@ import re
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import NoReturn
 
@@ -367,6 +368,15 @@ def format_place(place: tuple[int, int]) -> str:
     """Return how a message begins that names the *place* of a text that is no JSON."""
     line, column = place
     return f"Line {line}, column {column}: "
+
+
+def move_to_line(problem: Problem, line: int) -> Problem:
+    """Return *problem*, which a text of one line has, as that of the line *line*."""
+    if problem.place is None:
+        return problem
+    place = (line, problem.place[1])
+    said = problem.message.removeprefix(format_place(problem.place))
+    return replace(problem, place=place, message=format_place(place) + said)
 
 
 def _restate(error: json.JSONDecodeError) -> InvalidDocumentError:

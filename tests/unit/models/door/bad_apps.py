@@ -160,6 +160,6 @@ EVENTS = [
     Bad(event(user=""), "/user", "empty", "1 to 200"),
     Bad(event(at="2026-01-01T00:00:00"), "/at", "no UTC offset", "Z"),
     Bad(f"{event()}\n{event(user=5)}\n", "/1/user", "5 is not text", "toco@tou.can"),
-    Bad(f"{event()}\n\n{{\n", "/1", "Line 3 of the input: Line 1", "double quotes"),
+    Bad(f"{event()}\n\n{{\n", "/1", "Line 3, column 2: ", "double quotes"),
     Bad(f"{event()}\n{event(key='')}", "/1/key", "'' is empty", "1 to 200"),
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from models.door import places
-from models.door.documents import read_action
+from models.door.documents import read_action, read_actions
 from models.door.places import Places
 from models.errors import InvalidDocumentError, Problem
 
@@ -128,6 +128,16 @@ def test_entries_of_json_lines_have_places() -> None:
     assert (3, 15) == lines.find("/1/b", of_key=False)
     assert (3, 21) == lines.find("/1/b/a")
     assert (1, 7) == Places('{"1": {"a": 2}}').find("/1")
+
+
+def test_line_of_json_lines_that_is_no_json_has_a_place() -> None:
+    """In the whole text, which its message tells as well."""
+    with pytest.raises(InvalidDocumentError) as caught:
+        read_actions('{"a": 1}\n\n{"a" 2}')
+
+    (problem,) = caught.value.problems
+    assert ("/1", (3, 6)) == (problem.pointer, problem.place)
+    assert problem.message.startswith("Line 3, column 6: a colon")
 
 
 def test_nothing_has_nothing_to_show() -> None:
