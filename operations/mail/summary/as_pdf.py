@@ -27,6 +27,7 @@ FONT_FOLDERS = (
 #: Millimetres.
 _MARGIN = 18
 _LINE = 4.6
+_CELL_SPACE = 3
 #: For a heading with the first rows of its table, which is not left alone at the foot
 #: of a page.
 _START, _START_OF_ROWS = 65, 45
@@ -230,7 +231,10 @@ class _Pages(FPDF):
             for column in zip(*rows, strict=True)
         ]
         self.set_font(style="")
-        return [min(width, self.epw / 3) + 3 for width in widths]
+        # Together no more than there is: a table that is shrunk to the page might have
+        # a column in which no letter fits, which fpdf2 refuses.
+        most = self.epw / len(widths) - _CELL_SPACE
+        return [min(width, most) + _CELL_SPACE for width in widths]
 
     def _write_end(self) -> None:
         if self._summary.unpublished:

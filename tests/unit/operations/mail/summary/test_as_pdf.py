@@ -22,6 +22,8 @@ from tests.unit.operations.mail.summary.made import (
     write,
 )
 
+ID = Column("id", "Int64", 1, 4711, 4720)
+
 
 def draw(*parts: SummaryPart, tag: str = "en") -> list[list[str]]:
     """Return the texts of each page of the PDF of *parts*, in the order of drawing."""
@@ -121,6 +123,17 @@ def test_head_of_a_table_is_on_each_page():
     for page in pages:
         figures = [place for place, text in enumerate(page) if text.startswith("col")]
         assert "Figures" in page[: figures[0]]
+
+
+@pytest.mark.parametrize("long", [1, 6])
+def test_narrow_column_keeps_its_room(long: int):
+    """However long the texts beside it are, its own stands in one line."""
+    address = "Boulevard du Commandant Martin 12"
+    columns = [*(Column(f"address{n}", "String") for n in range(long)), ID]
+    head = ((*[address] * long, 4711),) * 3
+    (page,) = draw(SummaryPart(replace(SALES, columns=tuple(columns), head=head), "t"))
+
+    assert 3 == page.count("4711")
 
 
 def test_fonts_are_found_where_they_are(tmp_path: Path):
