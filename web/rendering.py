@@ -304,7 +304,8 @@ def _tell_age(age: timedelta | float) -> str:
     """Return a length of time, or so many seconds, in words."""
     length = age if isinstance(age, timedelta) else timedelta(seconds=age)
     if timedelta(0) < length < timedelta(seconds=10):
-        return f"{length.total_seconds():.1f} s"
+        seconds = length.total_seconds()
+        return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds:.2g} s"
     return format_age(length)
 
 
