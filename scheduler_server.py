@@ -291,7 +291,7 @@ def serve(settings: Settings, *, wait_for_lease: bool) -> None:
     """
     refuse_memory_broker(settings)
     stop = threading.Event()
-    # Before a broker is looked at, which may hang.
+    # Before a database is waited for, which may hang.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     prepare_scheduler(settings)

@@ -272,8 +272,9 @@ def _check_line(text: str) -> str:
     return text
 
 
-#: What may stand before an address: ``Reports <reports@example.org>``.
-_NAMED = re.compile(r'(?:"[^"]*" *|[^"<>,]*)<([^<>]*)>')
+#: What may stand before an address: ``Reports <reports@example.org>``. Without quotes,
+#: nothing that means something in such a header (RFC 5322, 3.2.3).
+_NAMED = re.compile(r'(?:"[^"\\]*" *|[^]["<>()@,:;\\]*)<([^<>]*)>')
 
 
 def _check_sender(text: str) -> str:

@@ -100,7 +100,7 @@ class Consumer(celery_consumer.Consumer):  # type: ignore[misc]  # Celery has no
             try:
                 name = read_task(message)
                 theirs = read_installation(message)
-                # without the header, an older version sent it, or somebody by hand
+                # without the header, somebody sent it by hand
                 if theirs is not None and ours is not None and theirs != ours:
                     self._return(message, StrangerReason.OTHER_INSTALLATION, theirs)
                     return

@@ -54,7 +54,7 @@ def read_database_url(url: str) -> str:
     if not separator or scheme not in _DATABASE_SCHEMES:
         raise RuleError("is not a database that Minutehand supports.", hint)
     if scheme == "sqlite":
-        if not rest.partition("?")[0].strip("/"):
+        if rest.partition("?")[0].strip("/") in {"", ":memory:"}:
             raise RuleError("names no file.", hint)
         return url
     _split(rest.rpartition("@")[2], hint)
