@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TextIO
 
 import typer
 
@@ -205,12 +205,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in {errno.EPIPE, errno.ENOSPC}:
             raise
-        # Python would complain again when it flushes standard output at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop(sys.stdout)
         if error.errno == errno.EPIPE:  # the reader closed the pipe, as ``head`` does
             return 0
         err().refuse(f"what was to be written is cut short: {error.strerror}")
         return 1
+    finally:
+        try:
+            err().file.flush()
+        except OSError:
+            _drop(sys.stderr)
+
+
+def _drop(stream: TextIO) -> None:
+    """Lose what could not be written; else Python tries again at exit, and ends so."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _make_output_safe() -> None:

@@ -288,6 +288,7 @@ def test_complaint_that_nobody_can_read_changes_no_exit_code(log: str):
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "preview", "/nowhere"],
         cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": ""},  # else nothing is tried again
         stderr=writer,
         check=False,
     )
