@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from anyio import CapacityLimiter, to_thread
 from prometheus_client import CollectorRegistry, generate_latest
 
+from actions.load.forecast import QUIET, Away, Load, forecast_load
 from actions.posting.edit import Terms
 from models.database.engine import Author, make_engine, reading, reading_once, writing
 from models.errors import MinutehandError, UnreachableError
@@ -214,6 +215,9 @@ class Waiters:
 #: How often doctor looks outside of the database, however many ask.
 FAR_EVERY = timedelta(seconds=10)
 
+#: How often the week ahead is counted: seconds, if there are thousands of rules.
+AHEAD_EVERY = timedelta(minutes=5)
+
 #: How often the database is asked for whoever balances load, without a key.
 READY_EVERY = timedelta(seconds=1)
 
@@ -235,10 +239,11 @@ class Services:
     """
     The world of a web process.
 
-    ``far`` is what doctor finds outside of the database; ``obstacle`` why requests
-    cannot be served (None: they can). ``work`` reads the metrics of work on a
-    connection of its own, and ``metrics`` has them as Prometheus reads them. Audits,
-    test mails and what the company's provider is asked go in turns.
+    ``far`` is what doctor finds outside of the database; ``ahead`` what the rules say
+    of a week, and when the database may be away; ``obstacle`` why requests cannot be
+    served (None: they can). ``work`` reads the metrics of work on a connection of its
+    own, and ``metrics`` has them as Prometheus reads them. Audits, test mails and what
+    the company's provider is asked go in turns.
 
     Args:
         engine: Of this process alone, so that a slow report delays no tick.
@@ -259,6 +264,7 @@ class Services:
         self.hub = Hub(partial(look, engine))
         self.waiters = Waiters(partial(read_operation_states, engine))
         self.far = Shared(partial(self._look, FAR), FAR_EVERY)
+        self.ahead = Shared(self._look_ahead, AHEAD_EVERY)
         self.obstacle = Shared(partial(find_obstacle, engine), READY_EVERY)
         self.work = WorkMetrics(settings, leads=lambda: True)
         registry = CollectorRegistry(auto_describe=True)
@@ -273,6 +279,11 @@ class Services:
     def _look(self, names: Sequence[str]) -> list[Finding]:
         return list(find_trouble(self.engine, self.settings, names=names))
 
+    def _look_ahead(self) -> Load:
+        away = Away(QUIET, self.settings.lookback)
+        with self.reading() as connection:
+            return forecast_load(connection, away=away)
+
     async def examine(self) -> tuple[list[Finding], float]:
         """Return what is found now, and how old what is found outside may be."""
         near = await to_thread.run_sync(self._look, NEAR)
@@ -284,6 +295,10 @@ class Services:
     async def recall_far(self) -> tuple[list[Finding], float | None]:
         """Return what was last found outside, and its age; what hangs is not new."""
         return await self.far.get() or ([], None)
+
+    async def recall_ahead(self) -> Load | None:
+        """Return what was last foreseen of a week; None: that cannot be told yet."""
+        return (await self.ahead.get() or (None,))[0]
 
     def _make_trials(self) -> Trials:
         settings = self.settings

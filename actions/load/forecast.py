@@ -175,6 +175,9 @@ class Outlook:
 LONGEST = timedelta(days=7)
 DEFAULT_PERIOD = timedelta(days=1)
 
+#: How long an absence of the database is looked for unless somebody says it.
+QUIET = timedelta(minutes=20)
+
 #: How long that may be counted: nobody is told of a window before all are counted.
 QUIET_PATIENCE = timedelta(seconds=5)
 

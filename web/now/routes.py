@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from actions.load.forecast import Load
 from actions.pausing.pause_state import fetch_pause
 from actions.pausing.targets import pause_target, resume_target
 from models.units import format_count
@@ -40,11 +41,15 @@ async def show_now(context: Viewer) -> Response:
     if context.app is not None:
         return await run_in_threadpool(_render_now, context)
     far, age_s = await context.services.recall_far()
-    return await run_in_threadpool(_render_now, context, far, age_s)
+    ahead = await context.services.recall_ahead()
+    return await run_in_threadpool(_render_now, context, far, age_s, ahead)
 
 
 def _render_now(
-    context: Context, far: Sequence[Finding] = (), far_age_s: float | None = None
+    context: Context,
+    far: Sequence[Finding] = (),
+    far_age_s: float | None = None,
+    ahead: Load | None = None,
 ) -> Response:
     app, settings = context.app, context.services.settings
     state = read_part(context, fetch_pulse, settings, app=app)
@@ -70,6 +75,7 @@ def _render_now(
         "rail": _draw_minutes(context, minutes, findings),
         "running": read_part(context, fetch_under_way, app=app),
         "coming": read_part(context, fetch_coming, app=app),
+        "ahead": ahead,
     }
     return render(context, "now/now.html", values)
 

@@ -80,7 +80,7 @@ def test_each_id_is_there_once(admin: Person, engine: sa.Engine):
 def test_those_of_an_app_see_their_app(
     browse: Browser, engine: sa.Engine, shop: Prepared
 ):
-    """Neither what failed elsewhere, nor who leads."""
+    """Neither what failed elsewhere, who leads, nor how quiet the database is."""
     fail(engine, "shop", 900, "ours failed")
     fail(engine, "books", 901, "Qbooksq failed")
     put(engine, 902, app="shop", action_uid="waits")
@@ -91,7 +91,7 @@ def test_those_of_an_app_see_their_app(
     assert "ours failed" in page
     assert "No worker takes quick" in page
     assert "Start a worker" not in page  # which is not for them to do
-    for others in ("Qbooksq", "fence"):
+    for others in ("Qbooksq", "fence", 'id="quiet"'):
         assert others not in page
 
 
@@ -219,3 +219,35 @@ def test_search_leads_to_the_only_hit(admin: Person, engine: sa.Engine):
     assert "fit “o”" in admin.look("/search?q=o")
     assert "Nothing is called “<b>”" in admin.look("/search?q=<b>")
     assert "What do you look for?" in admin.look("/search")
+
+
+def look_ahead(person: Person) -> str:
+    """Return what Now says of quiet windows, which a thread counts meanwhile."""
+    for _ in range(60):
+        found = re.search(r'id="quiet">(.*?)</div>', person.look("/"), re.DOTALL)
+        if found:
+            return " ".join(re.sub("<[^>]+>", "", found[1]).split())
+    return ""
+
+
+def test_quiet_windows_are_told(admin: Person, engine: sa.Engine):
+    """The next one; what is due each hour leaves many."""
+    post(engine, "shop", name="hourly", when={"cron_rule": "0 * * * *"})
+
+    told = look_ahead(admin)
+
+    assert told.startswith("Quiet from ")
+    assert "more windows within 7 d" in told
+
+
+def test_without_a_quiet_window_the_cheapest_time_is_told(
+    admin: Person, engine: sa.Engine
+):
+    """With the action that it costs, and what it costs at once."""
+    post(engine, "shop", name="minutely", when={"cron_rule": "* * * * *"})
+
+    told = look_ahead(admin)
+
+    assert told.startswith("Never quiet for 20 min within 7 d.")
+    assert "4 late, 16 missed (minutely)" in told
+    assert "If it were away from now on: 4 late, 16 missed" in told
