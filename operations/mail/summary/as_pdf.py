@@ -232,8 +232,13 @@ class _Pages(FPDF):
         ]
         self.set_font(style="")
         # Together no more than there is: a table that is shrunk to the page might have
-        # a column in which no letter fits, which fpdf2 refuses.
-        most = self.epw / len(widths) - _CELL_SPACE
+        # a column in which no letter fits, which fpdf2 refuses. From the narrowest on,
+        # each takes at most an equal share of what those before it left.
+        room = self.epw - _CELL_SPACE * len(widths)
+        most = room
+        for number, width in enumerate(sorted(widths)):
+            most = room / (len(widths) - number)
+            room -= min(width, most)
         return [min(width, most) + _CELL_SPACE for width in widths]
 
     def _write_end(self) -> None:

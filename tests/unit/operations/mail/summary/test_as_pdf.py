@@ -136,6 +136,16 @@ def test_narrow_column_keeps_its_room(long: int):
     assert 3 == page.count("4711")
 
 
+def test_wide_columns_share_what_narrow_ones_leave():
+    """Texts that have room beside some numbers stand in one line each."""
+    address = "12, Boulevard du Commandant"
+    columns = [Column(f"address{n}", "String") for n in range(3)] + [ID] * 4
+    head = ((*[address] * 3, *[4711] * 4),) * 3
+    (page,) = draw(SummaryPart(replace(SALES, columns=tuple(columns), head=head), "t"))
+
+    assert 9 == page.count(address)
+
+
 def test_fonts_are_found_where_they_are(tmp_path: Path):
     """Both files must be there; the first folder that has them wins."""
     (tmp_path / "DejaVuSans.ttf").touch()
