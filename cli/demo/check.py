@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import sqlalchemy as sa
 from rich.text import Text
@@ -13,7 +14,6 @@ from actions.lookup import find_action
 from cli.connection import read_database
 from cli.demo.data import APP, EVERY_MINUTE, MISSED, REPORT
 from cli.demo.demo import ENOUGH_S
-from cli.demo.screen import count_mails
 from cli.output import out
 from models.operation_state import OperationState, Trigger
 from operations.operation_filter import OperationFilter
@@ -55,7 +55,8 @@ def check_demo(engine: sa.Engine, settings: Settings, until: datetime | None) ->
         operations = fetch_shown_operations(connection, everything, limit=_LIMIT)
     start = posted.effective_from
     end = start if until is None else until
-    findings = check(operations, start=start, end=end, mails=count_mails(settings))
+    mails = len(list(Path(settings.smtp_url).glob("*.eml")))
+    findings = check(operations, start=start, end=end, mails=mails)
     for finding in findings:
         word, style = ("PASS", "green") if finding.holds else ("FAIL", "bold red")
         out().print(

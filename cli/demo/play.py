@@ -32,7 +32,7 @@ from cli.demo.data import (
     write_clocks,
 )
 from cli.demo.scenes import KilledWorker, find_program, post_missed
-from cli.demo.screen import Screen
+from cli.demo.teller import Teller
 from cli.keys import make_link_here
 from cli.output import err, out
 from cli.up import leave_at_once, run_embedded, stopping_on_signals
@@ -80,31 +80,31 @@ def play(folder: Path, seconds: int | None, *, say: Callable[[str], None]) -> in
         log = stack.enter_context((folder / "demo.log").open("w", encoding="utf-8"))
         configure_logging(log_format="console", stream=log)
         stack.enter_context(stopping_on_signals(stop))
-        screen = Screen(engine, settings, stop, doomed, seconds=seconds)
+        teller = Teller(engine, settings, stop, doomed, seconds=seconds)
         run_now(engine, posted["weekly update"].uid, key="demo")
 
         def begin(web: WebServer | None) -> None:
             doomed.take_report(engine)
-            screen.ways_in = _write_ways_in(engine, settings, web)
+            teller.ways_in = _write_ways_in(engine, settings, web)
             if web is not None and sys.stdout.isatty():
                 link = make_link_here(web.url, engine=engine)
-                screen.sign_in = [_SIGN_IN, f"  {link}"]
-            screen.start()
+                teller.sign_in = [_SIGN_IN, f"  {link}"]
+            teller.start()
 
         def keep_clocks(report: TickReport) -> None:
             write_clocks(folder / "data", now=report.now)
 
         try:
             ended = run_embedded(
-                settings, stop, on_start=begin, on_tick=[screen.on_tick, keep_clocks]
+                settings, stop, on_start=begin, on_tick=[teller.on_tick, keep_clocks]
             )
         finally:
             stop.set()
-            if screen.ident is not None:
-                screen.join()
+            if teller.ident is not None:
+                teller.join()
     code = 0
-    if seconds is not None and screen.is_complete:
-        code = check_demo(engine, settings, screen.until)
+    if seconds is not None and teller.is_complete:
+        code = check_demo(engine, settings, teller.until)
     _say_where(settings)
     if not ended:
         leave_at_once(code)

@@ -24,7 +24,7 @@ KILLED_AT = datetime(2026, 11, 23, 6, 0, 5, tzinfo=UTC)
     ],
 )
 def test_row_tells_what_became_of_the_report(state: str, attempt: int, said: str):
-    """From the kill to the success, the screen says what the row says."""
+    """From the kill to the success, the demo says what the row says."""
     worker = KilledWorker(_begun_at=KILLED_AT, killed_at=KILLED_AT)
     shown = make_shown_operation(
         state=OperationState(state),

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
-from cli.demo.screen import find_news
+from cli.demo.teller import find_news
 from models.operation_state import OperationState, StepState
 from tests.shown import make_shown_operation, make_shown_step
 

@@ -42,14 +42,14 @@ _STAGED = (
 _GRACE = timedelta(seconds=20)
 
 
-class Screen(threading.Thread):
+class Teller(threading.Thread):
     """
     Tells what happens in the demo, and ends it when its time is over.
 
     Args:
         engine: Only read from.
         settings: Of the demo.
-        stop: The screen sets it when the time is over, and ends when Ctrl-C sets it.
+        stop: The teller sets it when the time is over, and ends when Ctrl-C sets it.
         doomed: Killed when its time has come.
         seconds: How long the demo lasts. None: until Ctrl-C.
     """
@@ -63,8 +63,8 @@ class Screen(threading.Thread):
         *,
         seconds: int | None,
     ) -> None:
-        """Prepare; nothing is shown before ``start``."""
-        super().__init__(name="demo-screen", daemon=True)
+        """Prepare; nothing is told before ``start``."""
+        super().__init__(name="demo-teller", daemon=True)
         self.until: datetime | None = None
         self.is_complete = False
         self.ways_in: list[str] = []
@@ -191,8 +191,3 @@ def find_news(
 
 def _reason(reason: str | None) -> str:
     return f" ({reason})" if reason else ""
-
-
-def count_mails(settings: Settings) -> int:
-    """Return how many mails are in the folder of the demo."""
-    return len(list(Path(settings.smtp_url).glob("*.eml")))
