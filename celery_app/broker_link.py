@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from celery import Celery
 from celery.exceptions import CeleryError
 from kombu.exceptions import KombuError, OperationalError
+from redis.exceptions import AskError, ClusterCrossSlotError
 
 from models.errors import BrokerUnreachableError
 from models.units import format_count
@@ -230,7 +231,11 @@ class BrokerLink:
 
 def describe(error: BaseException) -> str:
     """Return what *error* says, or its name if it says nothing."""
-    return str(error).strip() or type(error).__name__
+    told = str(error).strip() or type(error).__name__
+    # A moved key is one that is asked for elsewhere, for redis-py.
+    if isinstance(error, AskError | ClusterCrossSlotError):
+        return f"{told}: this is a Redis Cluster, which cannot be used (docs/broker.md)"
+    return told
 
 
 #: AMQP's code for a queue that does not exist.

@@ -13,9 +13,11 @@ from typing import Any
 import kombu
 import pytest
 from kombu.transport import redis, virtual
+from redis.exceptions import ClusterCrossSlotError, MovedError, ResponseError
 
 from celery_app import redis_transport
 from celery_app.app import make_app
+from celery_app.broker_link import describe
 from celery_app.redis_transport import RedisChannel, RedisTransport, _QoS
 from settings import read_settings
 
@@ -198,3 +200,15 @@ def test_broker_that_takes_nothing_back_is_asked_once(
 
     assert channel.asked == 1
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MovedError("7365 10.0.0.2:6379"),
+        ClusterCrossSlotError("Keys in request don't hash to the same slot"),
+    ],
+)
+def test_a_cluster_is_refused_by_name(error: ResponseError):
+    """Whoever reads what Redis says of slots need not know what that means."""
+    assert "a Redis Cluster, which cannot be used" in describe(error)
