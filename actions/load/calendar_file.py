@@ -31,8 +31,13 @@ AHEAD = timedelta(days=30)
 MOST_ACTIONS = 1_000
 MOST_ENTRIES = 5_000
 
-#: An action that is due more often than hourly would hide all others.
-MOST_OF_ACTION = 24 * 31
+#: The days that are looked at, until so many have enough entries: all occurrences of
+#: thirty days may be a hundred times what one file has.
+DAYS = (1, 4, AHEAD.days)
+
+#: An action that is due more often than hourly would hide all others. The longest day
+#: has so many hours.
+MOST_A_DAY = 25
 
 #: Actions that are named as left out.
 _NAMED = 5
@@ -76,19 +81,24 @@ def make_calendar_file(
     name = fetch_app(connection, app).name
     now = read_clock(connection)
     since = find_undecided(connection, now)
-    until = since + AHEAD
-    rows = _fetch_actions(connection, app, until)
+    end = since + AHEAD
+    rows = _fetch_actions(connection, app, end)
     if len(rows) > MOST_ACTIONS:
         # Those that follow are due no sooner.
-        until = max(since, min(until, rows.pop().next_due_at))
-    found: list[tuple[Due, sa.Row[Any]]] = []
-    left_out = []
-    for row in rows:
-        due = _find_due(row, since, until)
-        if len(due) > MOST_OF_ACTION:
-            left_out.append(row.name)
-        else:
-            found += [(each, row) for each in due]
+        end = max(since, min(end, rows.pop().next_due_at))
+    for days in DAYS:
+        until = min(end, since + timedelta(days))
+        found: list[tuple[Due, sa.Row[Any]]] = []
+        left_out = []
+        most = days * MOST_A_DAY
+        for row in rows:
+            due = _find_due(row, since, until, limit=most + 1)
+            if len(due) > most:
+                left_out.append(row.name)
+            else:
+                found += [(each, row) for each in due]
+        if len(found) > MOST_ENTRIES:
+            break
     found.sort(key=lambda each: (each[0].due_at, each[1].uid))
     if len(found) > MOST_ENTRIES:
         until = found[MOST_ENTRIES][0].due_at
@@ -111,7 +121,9 @@ def _fetch_actions(
     return list(connection.execute(query))
 
 
-def _find_due(row: sa.Row[Any], since: datetime, until: datetime) -> list[Due]:
+def _find_due(
+    row: sa.Row[Any], since: datetime, until: datetime, *, limit: int
+) -> list[Due]:
     schedule = read_timing(row.timing)
     if schedule is None:
         return []
@@ -120,7 +132,7 @@ def _find_due(row: sa.Row[Any], since: datetime, until: datetime) -> list[Due]:
         row.uid,
         start=since,
         now=until - timedelta.resolution,
-        limit=MOST_OF_ACTION + 1,
+        limit=limit,
         effective_from=row.effective_from,
     )
 

@@ -120,6 +120,21 @@ def test_a_large_app_has_a_file_that_reaches_less_far(
     assert {"daily"} == set(get_values(fewer, "SUMMARY"))
 
 
+def test_what_would_hide_others_in_a_short_file_is_named(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """No more days are looked at than the file reaches; their hours are what counts."""
+    soon = get_now(engine) + timedelta(hours=2)
+    burst = f"*/2 {soon.hour} {soon.day} {soon.month} *"
+    post(engine, "shop", name="burst", when={"cron_rule": burst, "timezone": "UTC"})
+    post(engine, "shop", name="hourly", when=HOURLY)
+    assert [] == make(engine).left_out
+
+    monkeypatch.setattr(actions.load.calendar_file, "MOST_ENTRIES", 10)
+
+    assert ["burst"] == make(engine).left_out
+
+
 def test_an_unknown_app_has_none(engine: sa.Engine):
     with reading(engine) as connection, pytest.raises(NotFoundError):
         make_calendar_file(connection, "none")
