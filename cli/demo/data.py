@@ -47,7 +47,7 @@ _INACTIVE = {
 
 def read_document(name: str) -> ScheduledActionModel:
     """Return the action of the demo whose document has that name."""
-    text = (resources.files("cli.examples") / f"{name}.json").read_text("utf-8")
+    text = (resources.files("cli") / "examples" / f"{name}.json").read_text("utf-8")
     return read_action(text, default_timezone="Europe/Paris")
 
 

@@ -156,7 +156,7 @@ def _write_ways_in(
         return []
     with write_database(engine) as connection:
         key = create_key(connection, app=YOURS, role=Role.EDITOR, name="the demo")
-    with resources.as_file(resources.files("cli.examples")) as examples:
+    with resources.as_file(resources.files("cli") / "examples") as examples:
         lines = make_curl_lines(web.url, key.text, shorten_path(examples))
     script = Path(settings.home) / "try-the-api.sh"
     script.write_text("\n".join(lines) + "\n", encoding="utf-8")

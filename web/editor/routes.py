@@ -45,7 +45,7 @@ from web.editor.draft import (
     take_proposal,
     write_text,
 )
-from web.editor.starters.starters import Starter, get_starter, list_starters
+from web.editor.starters import Starter, get_starter, list_starters
 from web.forms import Form, Refused, go_to, make_refused, read_form, read_revision
 from web.guarding import make_router, takes_form
 from web.query import Unread, find_apps, list_apps, read_part

@@ -31,7 +31,7 @@ from tests.scheduling import (
     make_document,
     post,
 )
-from web.editor.starters.starters import STARTERS
+from web.editor.starters import STARTERS
 
 ORIGINALS = sorted((Path(__file__).parents[3] / "examples").glob("*.json"))
 

@@ -12,7 +12,7 @@ import pytest
 from models.door.documents import read_action
 from models.errors import RuleError
 from web.editor.builders import BUILDERS, is_typed, open_builders, put_when, show_when
-from web.editor.starters.starters import STARTERS, get_starter
+from web.editor.starters import STARTERS, get_starter
 from web.forms import Form
 
 ORIGINALS = sorted((Path(__file__).parents[3] / "examples").glob("*.json"))

@@ -13,7 +13,7 @@ from models.door.documents import read_action
 from models.errors import NotFoundError
 from models.timing import make_timing
 from models.when import KINDS, AfterActionModel
-from web.editor.starters.starters import STARTERS, get_starter, list_starters
+from web.editor.starters import STARTERS, get_starter, list_starters
 
 DAYS = [date(2026, 11, 22), date(2026, 12, 31), date(2028, 1, 31), date(2028, 2, 29)]
 
@@ -48,7 +48,7 @@ def test_each_kind_of_when_has_one() -> None:
 
 def test_every_file_is_offered() -> None:
     """None is forgotten."""
-    folder = files("web.editor.starters")
+    folder = files("web.editor") / "starters"
 
     names = {each.name for each in folder.iterdir() if each.name.endswith(".json")}
     assert {f"{kind}.json" for kind in STARTERS} == names

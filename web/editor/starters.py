@@ -1,7 +1,7 @@
 """
 Actions to begin with: one of each kind, each something that people really schedule.
 
-Pure: the day goes in, texts come out. The texts are files beside this one, written to
+Pure: the day goes in, texts come out. The texts are files of starters/, written to
 be read; what is a date in them is filled in, so that none of them has passed.
 """
 
@@ -116,7 +116,7 @@ def get_starter(kind: str, today: date, calendars: Collection[str] = ()) -> Star
         msg = f"there is no starter {kind!r}. {meant}There are: {', '.join(STARTERS)}."
         raise NotFoundError(msg)
     title, story = STARTERS[kind]
-    text = files(__package__).joinpath(f"{kind}.json").read_text(encoding="utf-8")
+    text = files("web.editor").joinpath("starters", f"{kind}.json").read_text("utf-8")
     return Starter(kind, title, story, _fill_in(text, today, calendars))
 
 

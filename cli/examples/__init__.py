@@ -1,1 +1,0 @@
-"""The documents that the demo posts."""

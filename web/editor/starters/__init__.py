@@ -1,1 +1,0 @@
-"""Actions to begin with, one of each kind, for whoever writes their first one."""
