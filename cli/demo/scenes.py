@@ -10,21 +10,24 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
+from uuid import UUID
 
 import sqlalchemy as sa
 
 from actions.posting.post import post_action
 from cli.connection import read_database, write_database
 from cli.demo.data import APP, MISSED, REPORT, read_document
-from cli.demo.doomed import BEGUN
 from dispatch.manual_runs import run_now
 from models.database.engine import make_engine, read_host_clock
 from models.operation_state import OperationState
+from operations.claiming.claim import claim_operation
+from operations.running.step_records import prepare_steps
 from overview.operations import ShownOperation
 from overview.why.instant import explain_instant
 from settings import Settings
@@ -34,6 +37,12 @@ OUTAGE = timedelta(hours=2)
 
 #: How long the worker works before it is killed.
 _LIVES_FOR = timedelta(seconds=4)
+
+#: How long its claim lasts: as short as the demo is. Others renew theirs.
+_LEASE = timedelta(seconds=8)
+
+#: What it says when it has begun.
+_BEGUN = "begun"
 
 
 @dataclass(slots=True)
@@ -52,7 +61,7 @@ class KilledWorker:
     def start(self, settings: Settings) -> None:
         """Start the process, which takes a moment to load."""
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "cli.demo.doomed", settings.database_url],
+            [sys.executable, "-m", "cli.demo.scenes", settings.database_url],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -68,7 +77,7 @@ class KilledWorker:
         try:
             self._process.stdin.write(f"{operation_id}\n")
             self._process.stdin.flush()
-            begun = self._process.stdout.readline().strip() == BEGUN
+            begun = self._process.stdout.readline().strip() == _BEGUN
         except BrokenPipeError:
             begun = False
         if begun:
@@ -143,3 +152,27 @@ def find_program() -> str:
     if shutil.which("minutehand"):
         return "minutehand"
     return shlex.quote(os.path.relpath(Path(sys.executable).with_name("minutehand")))
+
+
+def main() -> None:
+    """
+    Be the worker that is killed, in a process of its own.
+
+    It reads the id of an operation, claims it and begins its first step, as any worker
+    does, says so, and then works until the demo ends it.
+    """
+    engine = make_engine(sys.argv[1])
+    operation_id = UUID(sys.stdin.readline().strip())
+    worker = f"doomed@{socket.gethostname()}"
+    claim = claim_operation(engine, operation_id, worker=worker, lease=_LEASE)
+    if claim is None:
+        sys.exit("the operation was taken by another worker")
+    with write_database(engine) as connection:
+        prepare_steps(connection, claim, tuple(claim.document["operations"]))
+    sys.stdout.write(f"{_BEGUN}\n")
+    sys.stdout.flush()
+    sys.stdin.read()  # ends with the demo, should that end first
+
+
+if __name__ == "__main__":
+    main()
