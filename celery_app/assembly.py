@@ -4,7 +4,7 @@ Which parts each form of Minutehand has, and how they are made from the settings
 A scheduler has an engine, its part in the election, and a sender. From these its
 dispatcher and its noticer are made, and the upkeep that calls both when it is time. A
 worker has an engine, the ports of the steps, and a heart. The embedded form has both in
-one process (embedded_worker.py). Only the schema of the database is checked here;
+one process (worker.py). Only the schema of the database is checked here;
 everything else connects when it is used.
 """
 

@@ -20,7 +20,7 @@ import typer
 
 from actions.lease import expire_lease
 from actions.tick import TickReport
-from celery_app.embedded_worker import EmbeddedWorker
+from celery_app.worker import EmbeddedWorker
 from celery_app.worker_start import prepare_workspace
 from cli.connection import get_settings, write_database
 from cli.keys import tell_how_to_sign_in
