@@ -5,18 +5,14 @@ Those of ``ROUTERS`` need somebody who is signed in; those of ``PUBLIC_ROUTERS``
 everybody.
 """
 
+from web import backfills, bulk, data, events, keys_help, settings, workers
 from web.action import revisions
 from web.action import routes as action
 from web.actions import routes as actions
 from web.apps import changes as app_changes
 from web.apps import routes as apps
-from web.backfills import routes as backfills
-from web.bulk import routes as bulk
 from web.calendar import routes as calendar
-from web.data import routes as data
 from web.editor import routes as editor
-from web.events import routes as events
-from web.keys_help import routes as keys_help
 from web.mails import routes as mails
 from web.now import begin
 from web.now import routes as now
@@ -24,11 +20,9 @@ from web.operation import routes as operation
 from web.operations import routes as operations
 from web.rendering import router as static_files
 from web.search import routes as search
-from web.settings import routes as settings
 from web.sign_in import company
 from web.sign_in import routes as sign_in
 from web.timeline import routes as timeline
-from web.workers import routes as workers
 
 PUBLIC_ROUTERS = (sign_in.router, company.router, static_files)
 ROUTERS = (

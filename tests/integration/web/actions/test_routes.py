@@ -37,7 +37,7 @@ from tests.scheduling import (
     post,
     put,
 )
-from web.bulk import routes as bulk
+from web import bulk
 
 PARIS = {"cron_rule": "30 2 * * *", "timezone": "Europe/Paris"}
 

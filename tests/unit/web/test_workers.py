@@ -6,7 +6,7 @@ import pytest
 
 from models.operation_state import Queue
 from web.charts import draw_spark
-from web.workers.routes import tell_commands
+from web.workers import tell_commands
 
 
 @pytest.mark.parametrize(

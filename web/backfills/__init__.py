@@ -1,1 +1,0 @@
-"""Past occurrences of an action that run after all: listed, asked, and followed."""

@@ -1,1 +1,0 @@
-"""Many actions paused, resumed or run: counted, asked, and followed."""

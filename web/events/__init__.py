@@ -1,1 +1,0 @@
-"""Events: what happened to users, and what actions made of it."""

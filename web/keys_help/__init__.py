@@ -1,1 +1,0 @@
-"""The page that tells what the keys of the keyboard do."""

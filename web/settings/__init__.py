@@ -1,1 +1,0 @@
-"""The pages of the settings: keys and preferences, changes, doctor, installation."""

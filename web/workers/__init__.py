@@ -1,1 +1,0 @@
-"""The page Workers: queues, workers and the leader."""
