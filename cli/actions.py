@@ -16,7 +16,7 @@ from cli.output import err, format_due, out, style_state
 from models.database.engine import read_clock
 from models.operation_state import OperationState
 from models.units import format_age
-from overview.actions.shown import ListedAction, ShownAction, fetch_listed_actions
+from overview.actions import ListedAction, ShownAction, fetch_listed_actions
 
 #: Actions whose mails nobody gets that are named.
 _SILENT_SHOWN = 10

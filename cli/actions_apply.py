@@ -37,7 +37,7 @@ from cli.options import (
 )
 from cli.output import err, format_both, out
 from models.errors import UsageError
-from overview.actions.shown import (
+from overview.actions import (
     ShownAction,
     describe_deletion,
     fetch_listed_actions,

@@ -19,7 +19,7 @@ from cli.output import describe_pause, format_both, format_due, out
 from models.database.engine import read_clock
 from models.fields.delay import join_delay
 from models.fields.duration import Duration
-from overview.actions.shown import DetailedAction, fetch_detailed_action
+from overview.actions import DetailedAction, fetch_detailed_action
 
 #: Next occurrences that are listed.
 _SHOWN = 5

@@ -28,7 +28,7 @@ from cli.options import (
 from cli.output import describe_pause, err, format_both, out
 from dispatch.notice_operations import send_test_notice
 from operations.notices.grouping import INSTALLATION, Scope
-from overview.apps.small_apps import (
+from overview.small_apps import (
     AppMail,
     DetailedApp,
     ListedApp,

@@ -12,7 +12,7 @@ from cli.connection import ask_database, get_settings, use_engine
 from cli.options import AppOption, read_period, takes_json, value
 from cli.output import err, format_both, out
 from models.units import format_count
-from overview.actions.auditing import audit_all
+from overview.auditing import audit_all
 
 
 @takes_json

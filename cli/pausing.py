@@ -21,7 +21,7 @@ from cli.output import describe_pause, err, out, say_until
 from models.errors import UsageError
 from models.requests.notes import PauseModel
 from models.units import format_count
-from overview.actions.shown import fetch_shown_action
+from overview.actions import fetch_shown_action
 
 _OptionalApp = Annotated[str | None, app_argument("Uid of a small app.")]
 _AllOption = Annotated[

@@ -8,8 +8,8 @@ from typing import Any
 from models.requests.actions import ActionFilterModel, Trouble
 from models.revision import ActionState
 from models.units import capitalize, format_count
-from overview.actions.recent_runs import RecentRun, RecentRuns
-from overview.actions.shown import ShownAction
+from overview.actions import ShownAction
+from overview.recent_runs import RecentRun, RecentRuns
 from web.actions.fetch_counts import ActionCounts
 from web.charts import Strip, draw_strip
 

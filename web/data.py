@@ -13,7 +13,7 @@ from dispatch.manual_runs import refresh_now
 from models.paging import Page
 from models.requests.apps import MoveRequestModel, RefreshRequestModel
 from operations.publish_now import Moved, publish_now, roll_back_now
-from overview.apps.data import DataDomain, fetch_detailed_domain, fetch_domain_part
+from overview.data import DataDomain, fetch_detailed_domain, fetch_domain_part
 from serving.context import Context, Editor, Viewer
 from web.forms import Form, go_to, read_number
 from web.guarding import make_router

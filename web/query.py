@@ -25,7 +25,7 @@ from models.fields.strict_model import show
 from models.fields.zone import load_zone
 from models.operation_state import Queue
 from models.paging import Page, Part
-from overview.apps.small_apps import MOST_CHOICES, AppChoice, fetch_app_choices
+from overview.small_apps import MOST_CHOICES, AppChoice, fetch_app_choices
 from serving.context import Context
 from serving.cursors import read_cursor, write_cursor
 from serving.guarding import tell_unserved

@@ -27,13 +27,13 @@ from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
 from models.door.documents import LARGEST_BULK
 from models.requests.actions import ActionFilterModel
 from models.scheduled_action import ScheduledActionModel
-from overview.actions.recent_runs import MOST_LISTED
-from overview.actions.shown import (
+from overview.actions import (
     ActionWithRuns,
     DetailedAction,
     fetch_action_part,
     fetch_detailed_action,
 )
+from overview.recent_runs import MOST_LISTED
 from serving.context import Editor, Viewer
 from serving.cursors import Paged
 from serving.guarding import Body, heavy

@@ -31,7 +31,7 @@ from models.json_form import get_members
 from models.requests.apps import SmallAppBodyModel
 from models.requests.notes import PauseModel
 from models.small_app import SmallAppModel
-from overview.apps.small_apps import (
+from overview.small_apps import (
     DetailedApp,
     ListedApp,
     fetch_app_part,

@@ -10,7 +10,7 @@ from api.guarding import ApiRoute
 from dispatch.manual_runs import BegunRefresh, refresh_now
 from models.requests.apps import MoveRequestModel, RefreshRequestModel
 from operations.publish_now import Moved, publish_now, roll_back_now
-from overview.apps.data import (
+from overview.data import (
     DataDomain,
     DetailedDomain,
     fetch_detailed_domain,

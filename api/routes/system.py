@@ -21,7 +21,7 @@ from models.fields.field_types import Instant
 from models.operation_state import Queue
 from models.paging import Part
 from models.requests.notes import NoteModel, PauseModel
-from overview.actions.auditing import Audit, audit_all
+from overview.auditing import Audit, audit_all
 from overview.doctor.finding import Examined, find_worst
 from overview.installation.status import (
     AppStatus,

@@ -31,7 +31,7 @@ from actions.read_rules import NextDue, fetch_next_due
 from models.database.engine import read_clock
 from models.operation_state import Queue
 from operations.running.pace import Working, fetch_working
-from overview.apps.data import Touched, fetch_touched
+from overview.data import Touched, fetch_touched
 from overview.doctor.checks import FOR_APPS, NEAR
 from overview.doctor.examine import look
 from overview.doctor.finding import Finding, Health, View, find_worst

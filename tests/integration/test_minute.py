@@ -19,7 +19,7 @@ from models.fields.zone import read_zone_data
 from models.operation_state import Queue
 from operations.rescue import LOST_AFTER
 from operations.sending.order import Message
-from overview.actions.auditing import audit_all
+from overview.auditing import audit_all
 from scheduler_server import Scheduler
 from tests.database import note_walks
 from tests.integration.clocked import SEVEN, World, make_scheduler

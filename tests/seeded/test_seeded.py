@@ -11,8 +11,8 @@ import sqlalchemy as sa
 from models.database import tables
 from models.database.engine import make_engine, reading
 from models.operation_state import OperationState
-from overview.apps.data import fetch_detailed_domain
 from overview.changes import verify_changes
+from overview.data import fetch_detailed_domain
 from overview.installation.status import fetch_status
 from tests.presence import SETTINGS
 from tests.seeded.actions import make_actions

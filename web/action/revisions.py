@@ -22,7 +22,7 @@ from models.fields.zone import load_zone
 from models.paging import Page, Part
 from models.revision import OF_DOCUMENT, ActionState
 from models.role import Role
-from overview.actions.shown import ShownAction, fetch_shown_action
+from overview.actions import ShownAction, fetch_shown_action
 from serving.context import Context, Editor, Viewer
 from web.editor.draft import Draft, Judged, judge, write_text
 from web.forms import LARGEST_REVISION, Form, go_to, read_revision

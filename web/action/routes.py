@@ -37,8 +37,7 @@ from models.requests.actions import RunModel
 from models.requests.notes import NoteModel
 from models.revision import OF_DOCUMENT
 from operations.operation_filter import OperationFilter
-from overview.actions.recent_runs import RecentRuns, fetch_runs_of_action
-from overview.actions.shown import (
+from overview.actions import (
     DetailedAction,
     ShownAction,
     describe_deletion,
@@ -47,6 +46,7 @@ from overview.actions.shown import (
 )
 from overview.operations import fetch_shown_part
 from overview.previews import RunPreview, preview_run
+from overview.recent_runs import RecentRuns, fetch_runs_of_action
 from overview.recipients import ForeseenRecipients, Recipient, foresee_stored
 from overview.why.instant import explain_instant, read_asked
 from serving.context import Context, Editor, Operator, Viewer

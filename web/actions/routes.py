@@ -17,7 +17,7 @@ from models.operation_state import Queue
 from models.paging import Page, Part
 from models.requests.actions import ActionFilterModel, ActionKind, Trouble
 from models.revision import ActionState
-from overview.actions.shown import ActionWithRuns, fetch_action_part
+from overview.actions import ActionWithRuns, fetch_action_part
 from serving.context import Context, Viewer
 from web import action_words
 from web.actions.fetch_counts import ActionCounts, count_actions, fetch_documents

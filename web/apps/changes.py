@@ -24,7 +24,7 @@ from actions.small_apps.export import fetch_document, fetch_known_user
 from models.door.app_documents import read_small_app_object, read_user_object
 from models.errors import InvalidDocumentError, NotFoundError, Problem, UsageError
 from models.json_form import write_json
-from overview.apps.small_apps import fetch_detailed_app
+from overview.small_apps import fetch_detailed_app
 from serving.context import Admin, Context, Editor
 from serving.guarding import heavy
 from web.apps.app_parts import (

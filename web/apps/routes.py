@@ -17,11 +17,11 @@ from models.paging import Page
 from models.requests.actions import ActionFilterModel, Trouble
 from models.units import format_count
 from operations.operation_filter import OperationFilter
-from overview.actions.shown import fetch_action_part
-from overview.apps.data import fetch_domain_part
-from overview.apps.small_apps import DetailedApp, fetch_app_part, fetch_detailed_app
+from overview.actions import fetch_action_part
+from overview.data import fetch_domain_part
 from overview.installation.status import fetch_app_status
 from overview.operations import fetch_shown_part
+from overview.small_apps import DetailedApp, fetch_app_part, fetch_detailed_app
 from serving.access.callers import refuse_app
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, go_to

@@ -32,7 +32,7 @@ from models.errors import (
 from models.json_form import get_members
 from models.paging import Page
 from models.revision import OF_DOCUMENT
-from overview.actions.shown import fetch_shown_action
+from overview.actions import fetch_shown_action
 from overview.previews import (
     FullPreview,
     PlacedProblem,

@@ -31,7 +31,7 @@ from models.errors import (
 )
 from models.operation import MAILING_STEPS
 from models.revision import ActionState
-from overview.actions.shown import ShownAction, fetch_shown_action
+from overview.actions import ShownAction, fetch_shown_action
 from overview.previews import AppCalendar, fetch_app_calendar
 from serving.context import Context, Editor
 from serving.refusals import find_status

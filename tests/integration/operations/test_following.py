@@ -35,7 +35,7 @@ from operations.rescue import (
 from operations.running.attempt import Attempt
 from operations.sending.order import fetch_sendable
 from operations.task_ends import end_overdue, fetch_overdue, record_answers
-from overview.actions.auditing import audit_all
+from overview.auditing import audit_all
 from overview.why.instant import explain_asked
 from tests.database import execute, read_by, write_by
 from tests.scheduling import (

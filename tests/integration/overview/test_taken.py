@@ -13,9 +13,9 @@ from actions.load.foresee import Whose
 from models.database.engine import reading
 from models.operation_state import OperationState, Queue, StepState
 from operations.running.pace import ATTEMPTS_KEY, fetch_usual
-from overview.actions.recent_runs import fetch_recent_runs
 from overview.installation.figures import fetch_spread
 from overview.operations import fetch_shown_operation
+from overview.recent_runs import fetch_recent_runs
 from tests.database import read_by
 from tests.scheduling import (
     MONDAY,

@@ -15,7 +15,7 @@ from models.database.engine import read_clock, reading, writing
 from models.database.tables import scheduled_actions
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError
-from overview.actions.shown import describe_deletion, fetch_shown_action
+from overview.actions import describe_deletion, fetch_shown_action
 from overview.doctor.checks.work import look_at_followers
 from overview.doctor.finding import View
 from settings import Settings

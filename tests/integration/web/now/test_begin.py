@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from actions.posting.edit import PostedAction, Terms
 from models.database.engine import reading
 from models.errors import InvalidDocumentError, StaleError
-from overview.apps.small_apps import fetch_detailed_app
 from overview.recipients import count_inside, read_stored
+from overview.small_apps import fetch_detailed_app
 from tests.database import read_by, write_by
 from tests.presence import SETTINGS
 from tests.scheduling import fetch_action

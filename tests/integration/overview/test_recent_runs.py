@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from models.database.engine import reading
 from models.errors import NotFoundError
 from models.operation_state import OperationState
-from overview.actions.recent_runs import (
+from overview.recent_runs import (
     RecentRuns,
     fetch_recent_runs,
     fetch_runs_of_action,

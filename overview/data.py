@@ -27,7 +27,7 @@ from models.operation_state import StepState
 from models.paging import Page, Part
 from operations.adapters.polars_io import read_schema
 from operations.publish_now import refuse_domain
-from overview.apps.small_apps import get_labels, hide_source
+from overview.small_apps import get_labels, hide_source
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from models.database.engine import reading
 from models.database.tables import domains
 from models.paging import Page
-from overview.apps.small_apps import (
+from overview.small_apps import (
     AppStanding,
     fetch_app_part,
     fetch_listed_apps,

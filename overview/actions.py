@@ -30,7 +30,7 @@ from models.requests.actions import ActionFilterModel
 from models.revision import ActionState
 from models.scheduled_action import ScheduledActionModel
 from models.when import AFTER_ACTION
-from overview.actions.recent_runs import RecentRuns, fetch_recent_runs, make_recent
+from overview.recent_runs import RecentRuns, fetch_recent_runs, make_recent
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from models.errors import NotFoundError
 from models.paging import Page
 from models.requests.apps import MoveRequestModel
 from operations.publish_now import publish_now
-from overview.apps.data import (
+from overview.data import (
     DataColumn,
     DetailedDomain,
     RetypedColumn,
