@@ -44,7 +44,7 @@ from operations.adapters.renderer import ChildRenderer
 from operations.adapters.smtp import make_mailer, name_mail_server
 from operations.adapters.sources.sources import RealSources
 from operations.adapters.webhooks import RealWebhooks
-from operations.adapters.workspace.workspace import RealWorkspace
+from operations.adapters.workspace import RealWorkspace
 from operations.claiming.heart import Heart, Worker
 from operations.domains import DomainLimits
 from operations.fleet.presence import Presence, make_process

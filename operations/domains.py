@@ -1,7 +1,7 @@
 """
 The data of small apps, as steps see it: domains, versions, and what was read. Pure.
 
-operations/adapters/workspace stores it, operations/adapters/sources reads it.
+operations/adapters/workspace.py stores it, operations/adapters/sources reads it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from models.database.tables import (
 )
 from models.errors import ConflictError, NotFoundError
 from models.requests.apps import MoveRequestModel
-from operations.adapters.workspace.files import move_live
+from operations.adapters.workspace_files import move_live
 from operations.domains import Move
 
 

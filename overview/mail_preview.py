@@ -35,7 +35,7 @@ from models.scheduled_action import ScheduledActionModel
 from models.when import EventModel
 from operations.adapters.app_users import RealDirectory, find_user
 from operations.adapters.smtp import make_message
-from operations.adapters.workspace.workspace import RealWorkspace
+from operations.adapters.workspace import RealWorkspace
 from operations.foreign_tasks import TaskOccasion
 from operations.mail.compose import (
     compose_summaries,

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 
 from models.database.tables import app_documents, domains, small_apps
 from models.errors import ClaimLostError, StepError
-from operations.adapters.workspace.workspace import RealWorkspace
+from operations.adapters.workspace import RealWorkspace
 from operations.domains import Domain, DomainDraft, Fingerprint, Move, Reading
 from operations.ports import Workspace
 from tests.unit.operations.fakes import FakeWorkspace

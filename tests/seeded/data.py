@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from models.operation_state import OperationState
-from operations.adapters.workspace.files import encode_name
+from operations.adapters.workspace_files import encode_name
 from tests.seeded.actions import SeededAction
 from tests.seeded.businesses import BUSINESSES, Business
 from tests.seeded.runs import History

@@ -50,7 +50,7 @@ from models.door.documents import read_action_object
 from models.operation_state import OperationState, Queue, Reason, Trigger
 from models.role import Role
 from models.small_app import SmallAppModel
-from operations.adapters.workspace.workspace import RealWorkspace
+from operations.adapters.workspace import RealWorkspace
 from operations.domains import DomainDraft, Fingerprint, Reading
 from operations.fleet.draining import drain_worker
 from serving.access.callers import Caller

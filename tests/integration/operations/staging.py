@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from models.database.engine import reading, writing
 from models.database.tables import app_documents, domains
-from operations.adapters.workspace.workspace import RealWorkspace
+from operations.adapters.workspace import RealWorkspace
 from operations.domains import DomainDraft, Fingerprint, Reading
 from tests.database import fetch_rows
 from tests.scheduling import add_app

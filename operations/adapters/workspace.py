@@ -21,8 +21,8 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.database.tables import domain_versions, domains, small_apps
 from models.errors import PlatformError, StepError, UnreachableError
+from operations.adapters import workspace_files as files
 from operations.adapters.polars_io import read_figures
-from operations.adapters.workspace import files
 from operations.domains import (
     Domain,
     DomainDraft,

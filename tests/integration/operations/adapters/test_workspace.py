@@ -18,8 +18,8 @@ import sqlalchemy as sa
 from models.database.tables import domain_versions, domains, small_apps
 from models.errors import PlatformError, StepError
 from operations.adapters.sources.sources import RealSources, digest_source
-from operations.adapters.workspace.files import MOST_ACTIONS
-from operations.adapters.workspace.workspace import RealWorkspace
+from operations.adapters.workspace import RealWorkspace
+from operations.adapters.workspace_files import MOST_ACTIONS
 from operations.domains import Domain, DomainDraft, Fingerprint, Reading
 from operations.mail.summary.content import Former
 from operations.running.platform_errors import blaming_platform

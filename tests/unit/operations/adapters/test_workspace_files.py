@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operations.adapters.workspace.files import encode_name
+from operations.adapters.workspace_files import encode_name
 
 names = st.text(st.characters(exclude_categories=["Cs"]))
 
