@@ -8,8 +8,7 @@ from cli.connection import ask_database, get_actor, get_settings, write_database
 from cli.options import NoteOption, argument, complete_worker, read_note, takes_json
 from cli.output import err, out
 from models.units import format_count, format_seconds
-from operations.fleet.draining import find_worker
-from operations.fleet.processes import RENEW_EVERY
+from operations.fleet.processes import RENEW_EVERY, find_worker
 from overview.installation.workers import ShownWorker, fetch_workers, set_drained
 
 _NameArgument = Annotated[

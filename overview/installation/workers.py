@@ -13,8 +13,15 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.tables import scheduled_actions
-from operations.fleet.draining import drain_worker, refuse_worker, resume_worker
-from operations.fleet.processes import ProcessRole, Seen, fetch_processes, find_node
+from operations.fleet.processes import (
+    ProcessRole,
+    Seen,
+    drain_worker,
+    fetch_processes,
+    find_node,
+    refuse_worker,
+    resume_worker,
+)
 from overview.installation.figures import Running, fetch_running
 from overview.installation.queues import count_taken
 

@@ -52,7 +52,7 @@ from models.role import Role
 from models.small_app import SmallAppModel
 from operations.adapters.workspace import RealWorkspace
 from operations.domains import DomainDraft, Fingerprint, Reading
-from operations.fleet.draining import drain_worker
+from operations.fleet.processes import drain_worker
 from serving.access.callers import Caller
 from serving.access.manage_keys import create_key
 from serving.access.sign_ins import fetch_invitations, make_invitation

@@ -20,8 +20,14 @@ from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
 from models.database.engine import make_engine, writing
 from models.operation_state import Queue
-from operations.fleet.draining import drain_worker, find_worker, resume_worker
-from operations.fleet.processes import ProcessRole, Seen, fetch_processes
+from operations.fleet.processes import (
+    ProcessRole,
+    Seen,
+    drain_worker,
+    fetch_processes,
+    find_worker,
+    resume_worker,
+)
 from operations.sending.order import Message
 from settings import read_settings
 from tests.database import read_by, write_by

@@ -17,17 +17,19 @@ from models.database.engine import Author, compare_clocks, make_engine, reading,
 from models.database.tables import ALIVE_FOR
 from models.errors import ConflictError, NotFoundError
 from models.paging import Page
-from operations.fleet.draining import drain_worker, find_worker, resume_worker
 from operations.fleet.presence import Presence
 from operations.fleet.processes import (
     KEPT_FOR,
     ProcessRole,
     Seen,
     describe_settings,
+    drain_worker,
     fetch_installation,
     fetch_processes,
+    find_worker,
     record_end,
     record_sign,
+    resume_worker,
 )
 from overview.changes import ChangeFilter, fetch_changes
 from settings import Settings, read_settings

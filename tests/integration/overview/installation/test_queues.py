@@ -14,7 +14,7 @@ from models.database.engine import Author, reading, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
 from models.requests.notes import PauseModel
-from operations.fleet.draining import drain_worker
+from operations.fleet.processes import drain_worker
 from overview.installation.figures import fetch_lag
 from overview.installation.queues import ShownQueue, fetch_queues
 from overview.installation.status import fetch_status
