@@ -42,25 +42,35 @@ class Spark:
 
 
 def draw_spark(
-    values: Sequence[float], size: tuple[int, int] = (WIDTH, HEIGHT)
+    values: Sequence[float],
+    size: tuple[int, int] = (WIDTH, HEIGHT),
+    *,
+    places: Sequence[float] = (),
 ) -> Spark | None:
     """
-    Return the line of *values*, evenly spaced, the latest at the right; None: of none.
+    Return the line of *values*, the latest last; None: of none.
+
+    Args:
+        places: Where each is, between the left (0) and the right (1). Empty: they are
+            evenly spaced, the latest at the right.
 
     >>> draw_spark([0, 2, 1], DEPTH).path
     'M3 29L75 3L147 16'
+    >>> draw_spark([0, 2, 1], DEPTH, places=[0.5, 0.75, 0.875]).path
+    'M75 29L111 3L129 16'
     """
     if not values:
         return None
     most = max(values)
     last = max(len(values) - 1, 1)
+    places = places or [number / last for number in range(len(values))]
     width, height = (each - 2 * _MARGIN for each in size)
     placed = [
         (
-            round(_MARGIN + number / last * width, 1),
+            round(_MARGIN + place * width, 1),
             round(_MARGIN + height - value / (most or 1.0) * height, 1),
         )
-        for number, value in enumerate(values)
+        for place, value in zip(places, values, strict=True)
     ]
     path = "M" + "L".join(f"{x:g} {y:g}" for x, y in placed)
     return Spark(path, *placed[-1], min(values), most)

@@ -180,9 +180,6 @@ def read_form(body: bytes) -> Form:
     return Form(tuple((name, value.replace("\r\n", "\n")) for name, value in pairs))
 
 
-NOTHING_SENT = Form()
-
-
 @dataclass(frozen=True, slots=True)
 class Refused:
     """

@@ -32,7 +32,7 @@ from serving.guarding import (
 from serving.parameters import refuse_nul
 from serving.refusals import find_status
 from serving.signing_in import demand_own_page, find_person
-from web.forms import NOTHING_SENT, Form, read_form
+from web.forms import Form, read_form
 from web.preferences import keep_choice
 from web.rendering import render_alone, render_error
 
@@ -66,7 +66,7 @@ def render_nowhere(request: Request, error: MinutehandError) -> Response:
 
 
 def _render_refusal(
-    request: Request, error: MinutehandError, form: Form = NOTHING_SENT
+    request: Request, error: MinutehandError, form: Form | None = None
 ) -> Response:
     """Return a page that tells *error*, in the frame of whoever is signed in."""
     caller = getattr(request.state, "caller", None)
@@ -74,7 +74,7 @@ def _render_refusal(
     return render_error(request, error, context, form)
 
 
-async def _keep(request: Request, status: HTTPStatus) -> Form:
+async def _keep(request: Request, status: HTTPStatus) -> Form | None:
     """Return what was typed on a page of ours, if it may be taken after *status*."""
     if request.method == "POST" and status in _MAY_PASS:
         with suppress(MinutehandError):
@@ -83,7 +83,7 @@ async def _keep(request: Request, status: HTTPStatus) -> Form:
             if context is not None:  # the body has been read
                 return read_form(context.body)
             return read_form(await collect_body(request, LARGEST_UNSIGNED))
-    return NOTHING_SENT
+    return None
 
 
 #: After these, the same form may be taken.

@@ -32,14 +32,7 @@ from overview.doctor.checks.scheduler import is_tick_late
 from serving.context import Context
 from serving.refusals import find_status
 from serving.services import Services
-from web.forms import (
-    NOTHING_SENT,
-    Form,
-    forget_told,
-    take_told,
-    tell_error,
-    tell_on_pages,
-)
+from web.forms import Form, forget_told, take_told, tell_error, tell_on_pages
 from web.preferences import (
     Clock,
     Clocks,
@@ -157,7 +150,7 @@ def render_error(
     request: Request,
     error: MinutehandError,
     context: Context | None = None,
-    form: Form = NOTHING_SENT,
+    form: Form | None = None,
 ) -> Response:
     """
     Return a page that tells *error*.
@@ -166,7 +159,7 @@ def render_error(
         request: That led to it.
         error: Expected; what it says is for people.
         context: Of the request. None: nobody was let in.
-        form: What can be sent again.
+        form: What can be sent again. None: nothing.
     """
     away = isinstance(error, UnreachableError)
     leadership: LeaderInFrame | Unread = Unread(str(error))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from actions.lookup import SYSTEM_APP
 from models.database.engine import db_now, read_clock
 from models.database.lists import belongs_to
-from models.database.sql_time import minute_of, seconds_between
+from models.database.sql_time import minutes_ago, seconds_between
 from models.database.tables import (
     CLAIMED,
     LIVE,
@@ -399,11 +399,12 @@ class Lag:
 
     Args:
         p95: Of 100, 95 started within this time. None: none has started.
-        by_minute: The same of those recorded in one minute, in seconds; oldest first.
+        by_minute: The same of those recorded in one minute, in seconds, by how many
+            minutes ago; oldest first.
     """
 
     p95: timedelta | None
-    by_minute: Sequence[float]
+    by_minute: Mapping[int, float]
 
 
 def fetch_lag(
@@ -422,25 +423,26 @@ def fetch_lag(
         most: The most operations to look at.
     """
     kept = operations.c
-    since = read_clock(connection) - within
+    now = read_clock(connection)
     rows = connection.execute(
         sa.select(
-            minute_of(kept.recorded_at).label("minute"),
-            seconds_between(kept.recorded_at, kept.started_at).label("waited"),
+            minutes_ago(kept.recorded_at, sa.literal(now, kept.recorded_at.type)),
+            seconds_between(kept.recorded_at, kept.started_at),
         )
         .where(
-            kept.recorded_at >= since, kept.started_at.is_not(None), *belongs_to(app)
+            kept.recorded_at >= now - within,
+            *(kept.started_at.is_not(None), *belongs_to(app)),
         )
         .order_by(kept.recorded_at.desc())
         .limit(most)
     ).all()
-    waits: dict[datetime, list[float]] = {}
-    for minute, waited in reversed(rows):
-        waits.setdefault(minute, []).append(max(0.0, float(waited)))
+    waits: dict[int, list[float]] = {}
+    for ago, waited in reversed(rows):
+        waits.setdefault(max(0, ago), []).append(max(0.0, float(waited)))
     everything = [each for found in waits.values() for each in found]
     return Lag(
         find_p95(everything) if everything else None,
-        [find_p95(found).total_seconds() for found in waits.values()],
+        {ago: find_p95(found).total_seconds() for ago, found in waits.items()},
     )
 
 

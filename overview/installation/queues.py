@@ -57,7 +57,7 @@ class ShownQueue(QueueNow):
         taken_15_min: Begun by workers within that time.
         taken_1_h: The same.
         empty_in_s: How long what waits would take at the pace of the last 15 minutes if
-            nothing came in. None: nothing was taken, no worker takes from it, or it is
+            nothing came in. None: nothing was taken, nobody takes from it, or it is
             paused.
         history: How many waited at each full minute before, the latest last.
     """
@@ -108,7 +108,7 @@ def fetch_queues(connection: sa.Connection) -> list[ShownQueue]:
         is_now = find_queue_now(queue, ours, seen, now)
         pause = pauses.get(queue)
         waiting = counts[OperationState.PENDING] + counts[OperationState.QUEUED]
-        served = bool(is_now.workers) and pause is None
+        served = pause is None and (is_now.workers > 0 or queue is Queue.TASKS)
         history = [pace.waited.get(ago, 0) for ago in range(HISTORY, 0, -1)]
         shown = ShownQueue(
             queue=queue,

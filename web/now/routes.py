@@ -56,7 +56,9 @@ def _render_now(
     findings = [*_find(state), *far]
     lag = read_part(context, fetch_lag, app=app)
     values: dict[str, Any] = {"state": state, "lag": lag, "far_age_s": far_age_s}
-    values["spark"] = None if isinstance(lag, Unread) else draw_spark(lag.by_minute)
+    if not isinstance(lag, Unread):
+        places = [1 - ago / 60 for ago in lag.by_minute]
+        values["spark"] = draw_spark([*lag.by_minute.values()], places=places)
     if not isinstance(state, Unread) and not state.has_actions:
         values["verdict"] = judge(findings, DayCounts(), has_actions=False)
         values |= make_begin_values(context)

@@ -138,7 +138,10 @@ def test_part_of_a_page_does_not_become_another_page(browser: TestClient):
 def test_what_was_typed_is_kept_if_the_database_is_away(
     browse: Browser, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch, place: str
 ):
-    """Whether it is missed when somebody is let in, or later; and what it was for."""
+    """
+    Whether it is missed when somebody is let in, or later; and what it was for. So is
+    a press of a button, which has nothing to load again.
+    """
     browser = browse()
     enter(browser, new_key(engine))
 
@@ -157,6 +160,7 @@ def test_what_was_typed_is_kept_if_the_database_is_away(
     for is_kept, answer in answers.items():
         assert ("it&#39;s &lt;b&gt;" in answer.text) is is_kept
         assert ("Send it again" in answer.text) is is_kept
+    assert "Send it again" in browser.post(path, headers=OWN).text
 
 
 @pytest.mark.parametrize(("origin", "is_kept"), [(OWN, True), (FOREIGN, False)])
