@@ -102,7 +102,8 @@ def find_path(site: Site, page: str) -> str:
 def site(site: Site) -> Site:
     """
     Give it with two hundred letters without a space for the name of each action and
-    app, of which some stand in rules, too, and with an app of the longest uid.
+    app, of which some stand in rules, too, for what is wrong with those in quarantine,
+    and with an app of the longest uid.
     """
     app, name = _NAMED["long"], "X" + "W" * 199
     add_app(site.engine, app, ["W" * 100])
@@ -113,6 +114,8 @@ def site(site: Site) -> Site:
         name_of_each = sa.func.substr("W" * 150 + kept.uid, 1, 200)
         others = sa.update(kept.uid.table).where(kept.uid != "first")
         execute(site.engine, others.values(name=name_of_each))
+    reason = sa.update(scheduled_actions).values(quarantine_reason="W" * 200)
+    execute(site.engine, reason.where(scheduled_actions.c.quarantined_at.is_not(None)))
     return site
 
 
