@@ -219,8 +219,9 @@ def _fill_queues(connection: sa.Connection) -> None:
             telemetry.QUEUE_DEPTH.labels(queue.value, state.value).set(count)
         is_now = figures.find_queue_now(queue, of_queue, seen, now)
         telemetry.QUEUE_OLDEST.labels(queue.value).set(max(0.0, is_now.oldest_s or 0.0))
-        telemetry.QUEUE_WORKERS.labels(queue.value).set(is_now.workers)
-        telemetry.QUEUE_SLOTS.labels(queue.value).set(is_now.slots)
+        if queue is not Queue.TASKS:  # which a scheduler sends, and no worker takes
+            telemetry.QUEUE_WORKERS.labels(queue.value).set(is_now.workers)
+            telemetry.QUEUE_SLOTS.labels(queue.value).set(is_now.slots)
         nothing = (0,) * (len(BOUNDS) + 1)
         found = spread.get(queue, figures.Spread(nothing, nothing))
         for gauge, counts in (

@@ -90,6 +90,8 @@ def test_queues_are_told_by_depth_and_age(engine: sa.Engine, database_url: str):
     assert 1 == read(registry, "queue_workers", queue="quick")
     assert 4 == read(registry, "queue_slots", queue="quick")
     assert 0 == read(registry, "queue_workers", queue="heavy")
+    # The alert on a queue without a worker would call for one that there cannot be.
+    assert read(registry, "queue_workers", queue="tasks") is None
 
 
 def test_what_doctor_finds_is_told_by_look(engine: sa.Engine, database_url: str):
