@@ -31,9 +31,7 @@ def look_at_leader(view: View) -> Iterator[Finding]:
     name = f" {holder.hostname} (pid {holder.pid})" if view.app is None else ""
     age = format_age(holder.heartbeat_age)
     found = f"the leader{name} gave its last heartbeat {age} ago"
-    # One second more, since writing a heartbeat takes a moment.
-    most = LOST_BEATS * view.settings.lease_heartbeat + timedelta(seconds=1)
-    if holder.heartbeat_age <= most and not holder.is_stale:
+    if _is_beating(view, holder):
         yield Finding("leader", Health.GOOD, found)
         return
     left = holder.expires_at - view.now
@@ -61,6 +59,12 @@ def look_at_leader(view: View) -> Iterator[Finding]:
     yield Finding("leader", health, f"{dead} {then}", title, holder.heartbeat_at)
 
 
+def _is_beating(view: View, holder: Holder) -> bool:
+    # One second more, since writing a heartbeat takes a moment.
+    most = LOST_BEATS * view.settings.lease_heartbeat + timedelta(seconds=1)
+    return holder.heartbeat_age <= most and not holder.is_stale
+
+
 def _name_starter(view: View) -> str:
     return view.settings.name_starter("minutehand scheduler")
 
@@ -69,7 +73,7 @@ def look_at_tick(view: View) -> Iterator[Finding]:
     """Look at the age of the last tick; a new leader is given time for its first."""
     ticked_at = get_last_tick_at(view.connection)
     holder = view.holder
-    is_led = holder is not None and not holder.is_stale
+    is_led = holder is not None and _is_beating(view, holder)
     is_late = is_tick_late(holder, ticked_at, view.now)
     found = "there has never been one"
     if ticked_at is not None:

@@ -59,15 +59,18 @@ def test_dead_leader_is_told_with_what_comes(
     engine = postgres_engine
     assert Leader(engine).hold()
     values = {"heartbeat_at": db_now(-25 * S), "expires_at": db_now(ends_in)}
-    execute(engine, sa.update(leases).values(values))
+    ticked = {name: db_now(-2 * MINUTE) for name in ("acquired_at", "last_tick_at")}
+    execute(engine, sa.update(leases).values({**values, **ticked}))
     if standby:
         role = ProcessRole.SCHEDULER
         give_sign(engine, make_worker("b", role=role, name="scheduler@b"))
 
     (found,) = examine(engine, "leader")
+    (tick,) = examine(engine, "tick")
 
     assert health == found.health
     assert re.search(told, found.detail), found.detail
+    assert ("bad", "nobody ticks") == (tick.health, tick.title)
 
 
 @pytest.mark.parametrize(
