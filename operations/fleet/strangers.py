@@ -13,7 +13,7 @@ from models.database.engine import db_now, read_clock
 from models.database.tables import strangers
 
 #: Workers record a stranger once a minute while it is there; older ones are gone.
-_FRESH = timedelta(minutes=5)
+_FRESH = timedelta(minutes=2)
 
 _KEPT = timedelta(days=1)
 
@@ -88,7 +88,7 @@ def record_stranger(
 
 
 def fetch_strangers(connection: sa.Connection) -> list[Stranger]:
-    """Return the strangers that workers have met within five minutes, by queue."""
+    """Return the strangers that workers have met within two minutes, by queue."""
     since = read_clock(connection) - _FRESH
     rows = connection.execute(
         sa.select(strangers)

@@ -130,7 +130,7 @@ def test_stranger_in_our_queues_is_bad_and_named(postgres_engine: sa.Engine):
     write_by(engine, record_stranger, other, worker="c@d")
 
     (found,) = examine(engine, "strangers")
-    seen_at = get_now(engine) - timedelta(minutes=6)
+    seen_at = get_now(engine) - timedelta(minutes=3)
     execute(engine, sa.update(strangers).values(seen_at=seen_at))
 
     assert ("queue minutehand.quick", "bad") == (found.subject, found.health)
