@@ -70,7 +70,7 @@ def make_document() -> dict[str, Any]:
     components["securitySchemes"] = {
         "key": {"type": "http", "scheme": "bearer", "bearerFormat": "mh_…"}
     }
-    _add_schema(schemas, "ProblemJson", TypeAdapter(ProblemJson).json_schema)
+    _add_schema(schemas, ProblemJson)
     for route in routes:
         for method in sorted(route.methods or ()):
             described = document["paths"][route.path_format][method.lower()]
@@ -194,9 +194,7 @@ def _drop_titles(part: Any) -> None:
 def _describe_body(body: Body, schemas: dict[str, Any]) -> dict[str, Any]:
     schema = body.schema
     if not isinstance(schema, dict):
-        model = schema
-        _add_schema(schemas, model.__name__, model.model_json_schema)
-        schema = {"$ref": _REFERENCE.format(model=model.__name__)}
+        schema = _add_schema(schemas, schema)
     return {
         "required": body.required,
         "content": {
@@ -212,11 +210,14 @@ def _describe_body(body: Body, schemas: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _add_schema(schemas: dict[str, Any], name: str, make: Any) -> None:
-    """Add a schema with all that it refers to."""
-    made = make(ref_template=_REFERENCE, mode="validation")
+def _add_schema(schemas: dict[str, Any], shape: Any) -> dict[str, Any]:
+    """Add what *shape* refers to, and return its schema: of a class, where that is."""
+    made = TypeAdapter(shape).json_schema(ref_template=_REFERENCE)
     schemas.update(made.pop("$defs", {}))
-    schemas[name] = made
+    if not isinstance(shape, type):
+        return made
+    schemas[shape.__name__] = made
+    return {"$ref": _REFERENCE.format(model=shape.__name__)}
 
 
 def to_text(document: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Query
+from pydantic import RootModel
 
 from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
 from actions.small_apps.differences import AppDifference, foresee_apply
@@ -84,6 +85,12 @@ def read_query(model: type[_Filter], *, without: str) -> Callable[..., _Filter]:
     )
     return read
 
+
+class MergePatchModel(RootModel[dict[str, Any]]):
+    """A JSON Merge Patch (RFC 7396): any member of the document; null clears it."""
+
+
+PATCH_TYPES = ("application/merge-patch+json", "application/json")
 
 #: Why something is changed, beside a body that is a document.
 NoteQuery = Annotated[

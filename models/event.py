@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, JsonValue, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, model_validator
 
 from models.errors import RuleError
 from models.fields.field_types import Instant, Name, UserName
@@ -127,6 +127,8 @@ class CloudEventModel(DocumentModel):
         time: When it happened; None: when it is recorded.
         data: Accepted and not kept, as all other attributes.
     """
+
+    model_config = ConfigDict(json_schema_extra={"additionalProperties": True})
 
     specversion: Literal["1.0"] = Field(examples=["1.0"])
     id: _Opaque = Field(examples=["A234-1234-1234"])

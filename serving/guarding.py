@@ -26,7 +26,6 @@ from starlette.responses import Response
 import tracing
 from models.door.json_text import LARGEST_TEXT
 from models.errors import MinutehandError, UnreachableError
-from models.fields.strict_model import DocumentModel
 from models.role import Role
 from serving.access.callers import Caller
 from serving.access.keys import note_use
@@ -52,7 +51,7 @@ class Body:
     What a route takes as its body: its decorator.
 
     Args:
-        schema: A model, or JSON Schema.
+        schema: A model, or how pydantic writes several; or JSON Schema.
         examples: Bodies that work, by name; the OpenAPI document shows them, and tests
             send them.
         largest: Bytes.
@@ -61,7 +60,7 @@ class Body:
         others: Examples of media types that take others than the first, by type.
     """
 
-    schema: type[DocumentModel] | dict[str, Any]
+    schema: Any
     examples: dict[str, Any]
     largest: int = LARGEST_TEXT
     types: tuple[str, ...] = ("application/json",)

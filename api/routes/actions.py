@@ -6,6 +6,7 @@ from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
+from pydantic import Field
 from starlette.responses import Response
 
 from actions.list_actions import Order
@@ -22,7 +23,14 @@ from actions.posting.edit import (
 from actions.posting.post import SeenAction, delete_action
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
 from api.guarding import ApiRoute
-from api.parameters import NoteQuery, need_app, query, read_query
+from api.parameters import (
+    PATCH_TYPES,
+    MergePatchModel,
+    NoteQuery,
+    need_app,
+    query,
+    read_query,
+)
 from api.routes.action_examples import EXAMPLES, MANY, PATCHES, REPLACEMENT
 from models.door.documents import LARGEST_BULK
 from models.requests.actions import ActionFilterModel
@@ -118,11 +126,7 @@ def create_action(
 
 @router.post("/batch", response_model=PostedActions)
 @Body(
-    {
-        "type": "array",
-        "items": {"$ref": "#/components/schemas/ScheduledActionModel"},
-        "minItems": 1,
-    },
+    Annotated[list[ScheduledActionModel], Field(min_length=1)],
     examples=MANY,
     largest=LARGEST_BULK,
     types=("application/json", "application/x-ndjson"),
@@ -187,11 +191,7 @@ def replace_action(
 
 
 @router.patch("/{uid}", response_model=PostedAction)
-@Body(
-    {"type": "object"},
-    examples=PATCHES,
-    types=("application/merge-patch+json", "application/json"),
-)
+@Body(MergePatchModel, examples=PATCHES, types=PATCH_TYPES)
 def patch_action(context: Editor, uid: str, note: NoteQuery = None) -> Response:
     """
     Change some members of the document: a JSON Merge Patch (RFC 7396).

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated
 from uuid import UUID, uuid4
 
 from fastapi import APIRouter, Depends
+from pydantic import Field
 from starlette.responses import Response
 
 from actions.receive_events import (
@@ -41,27 +42,18 @@ _CLOUD = {
 }
 
 
-def _describe() -> dict[str, Any]:
-    """Return the schema of all forms: one event of either kind, or a list of them."""
-    kinds = [
-        {key: value for key, value in found.items() if key != "$defs"}
-        for found in (
-            UserEventModel.model_json_schema(),
-            CloudEventModel.model_json_schema(),
-        )
-    ]
-    # Data may be anything, and so may the attributes that others add.
-    kinds[1]["properties"]["data"] = {}
-    kinds[1]["additionalProperties"] = True
-    lists = [
-        {"type": "array", "items": each, "maxItems": MOST_EVENTS} for each in kinds
-    ]
-    return {"anyOf": [*kinds, *lists]}
+_Listed = Field(max_length=MOST_EVENTS)
+_Sent = (
+    UserEventModel
+    | CloudEventModel
+    | Annotated[list[UserEventModel], _Listed]
+    | Annotated[list[CloudEventModel], _Listed]
+)
 
 
 @router.post(_EVENTS, status_code=202, response_model=ReceivedEvents)
 @Body(
-    _describe(),
+    _Sent,
     examples={"plain": _PLAIN, "several": [_PLAIN, {**_PLAIN, "key": "visit-18"}]},
     largest=LARGEST_BULK,
     # The others carry the data of a CloudEvent whose attributes are in the headers.

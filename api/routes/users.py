@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends
@@ -22,7 +22,14 @@ from actions.small_apps.export import (
 )
 from api.answers import ROOT, ListJson, answer, answer_list, answer_nothing
 from api.guarding import ApiRoute
-from api.parameters import DryRun, RaiseEvents, apply_or_foresee, query
+from api.parameters import (
+    PATCH_TYPES,
+    DryRun,
+    MergePatchModel,
+    RaiseEvents,
+    apply_or_foresee,
+    query,
+)
 from models.door.app_documents import read_directory, read_patch, read_user
 from models.door.documents import LARGEST_BULK
 from models.requests.apps import UserBodyModel
@@ -35,13 +42,6 @@ from serving.refusals import read_revision
 router = APIRouter(prefix=f"{ROOT}/apps/{{app}}", tags=["users"], route_class=ApiRoute)
 
 _ADA = {"email": "ada@example.com", "name": "Ada", "groups": ["manager"]}
-
-#: A patch may have any member of a user, and null to clear it.
-_PATCH: dict[str, Any] = {
-    "type": "object",
-    "description": "JSON Merge Patch (RFC 7396).",
-}
-_PATCH_TYPES = ("application/merge-patch+json", "application/json")
 
 
 def _select(
@@ -129,7 +129,7 @@ def put_user(
 
 
 @router.patch("/users/{user:path}", response_model=KnownUser)
-@Body(_PATCH, examples={"disable": {"disabled": True}}, types=_PATCH_TYPES)
+@Body(MergePatchModel, examples={"disable": {"disabled": True}}, types=PATCH_TYPES)
 def patch_one_user(
     context: Editor, app: str, user: str, *, events: RaiseEvents = False
 ) -> Response:
