@@ -55,23 +55,19 @@ def execute(engine: sa.Engine, statement: sa.Executable, values: Any = None) -> 
 
 
 @overload
-def fetch_rows(
-    engine: sa.Engine, query: TypedReturnsRows[*_Ts], values: Any = None
-) -> sa.Result[*_Ts]: ...
+def fetch_rows(engine: sa.Engine, query: TypedReturnsRows[*_Ts]) -> sa.Result[*_Ts]: ...
 
 
 @overload
 def fetch_rows(
-    engine: sa.Engine, query: sa.Executable, values: Any = None
+    engine: sa.Engine, query: sa.Executable
 ) -> sa.Result[*tuple[Any, ...]]: ...
 
 
-def fetch_rows(
-    engine: sa.Engine, query: sa.Executable, values: Any = None
-) -> sa.Result[*tuple[Any, ...]]:
+def fetch_rows(engine: sa.Engine, query: sa.Executable) -> sa.Result[*tuple[Any, ...]]:
     """Return the rows of *query*, all of which were read."""
     with reading(engine) as connection:
-        return connection.execute(query, values).freeze()()
+        return connection.execute(query).freeze()()
 
 
 def note_statements(engine: sa.Engine) -> list[str]:

@@ -177,13 +177,11 @@ def leaving(page: Page) -> Iterator[None]:
         yield
 
 
-def check_axe(
-    page: Page, *, only: str | None = None, within: str | None = None
-) -> None:
+def check_axe(page: Page, *, only: str | None = None) -> None:
     """
     Demand that axe finds nothing: WCAG 2.2 AA, and what is good practice.
 
-    Of all rules or *only* one, on the whole page or *within* a selector.
+    Of all rules or *only* one.
     """
     # Its timers would never go off, and nobody would ever hear from it.
     assert page.context not in _SCRIPTLESS, "axe is a script itself: open it bare"
@@ -193,8 +191,8 @@ def check_axe(
         options["runOnly"] = {"type": "rule", "values": [only]}
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(_AXE_SCRIPT)
-    page.evaluate(_MARK_REPEATED, within)
-    answer = page.evaluate(_RUN_AXE, [within, options])
+    page.evaluate(_MARK_REPEATED)
+    answer = page.evaluate(_RUN_AXE, options)
     wrong = answer["violations"]
     assert not wrong, "\n".join(_tell(each) for each in wrong)
 
@@ -205,7 +203,7 @@ _AXE_SCRIPT = Axe().axe_script
 #: rows of a list mostly differ in what they say. The rules of colors take axe longer
 #: than all others, and find nothing there that they do not find at the first.
 _MARK_REPEATED = """
-(within) => {
+() => {
   const looks = new Set();
   const says = (node) => node.nodeType === Node.TEXT_NODE && node.data.trim() !== "";
   const look = (each) => {
@@ -223,18 +221,18 @@ _MARK_REPEATED = """
     looks.add(whole);
     for (const child of each.children) mark(child, whole);
   };
-  document.querySelectorAll(within ?? "body").forEach(mark);
+  mark(document.body);
 }
 """
 
 _RUN_AXE = """
-([within, options]) => {
+(options) => {
   axe.configure({ rules: [
     { id: "color-contrast", selector: ":not([data-repeated])" },
     { id: "link-in-text-block",
       selector: ":is(a[href], [role=link]):not([data-repeated])" },
   ] });
-  return axe.run(within ?? document, options);
+  return axe.run(document, options);
 }
 """
 

@@ -29,8 +29,6 @@ PROJECT = "shop"
 #: by a worker of ours, one straight from the leader.
 MAIL, DATA, SEND, TASK = "mail by hand", "data by hand", "send by hand", "task by hand"
 
-#: How long the end of a task is waited for.
-WITHIN = timedelta(minutes=2)
 
 #: How long every action has been there when the work begins; inside the window, so that
 #: much is due at once.

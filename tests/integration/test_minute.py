@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 
 import pytest
 import sqlalchemy as sa
@@ -37,8 +36,6 @@ from tests.scheduling import (
     post,
     record_all,
 )
-
-SECOND = timedelta(seconds=1)
 
 
 class SlowSender(FakeSender):

@@ -28,7 +28,7 @@ Envelope = dict[str, Any]
 _DEEP = "[" * 100_000 + "]" * 100_000
 
 
-def make_envelope(app: Celery, operation_id: UUID, body: object = None) -> Envelope:
+def make_envelope(app: Celery, operation_id: UUID) -> Envelope:
     """Return what kombu writes to Redis for an operation."""
     made = app.amqp.as_task_v2(
         str(operation_id),
@@ -39,7 +39,7 @@ def make_envelope(app: Celery, operation_id: UUID, body: object = None) -> Envel
         ignore_result=True,
     )
     return {
-        "body": encode(made.body if body is None else body),
+        "body": encode(made.body),
         "content-encoding": "utf-8",
         "content-type": "application/json",
         "headers": made.headers | {INSTALLATION_HEADER: None},

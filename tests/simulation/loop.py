@@ -151,10 +151,6 @@ class Loop:
             self.after_each()
         self.now = until
 
-    def next_at(self) -> int | None:
-        """Return when the next thing happens; None if nothing ever will."""
-        return self._heap[0][0] if self._heap else None
-
     def _resume(self, task: Task) -> None:
         process = task.process
         if process.alive and process.frozen_until > self.now:

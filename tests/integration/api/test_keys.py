@@ -12,12 +12,6 @@ from models.database.tables import idempotency_keys
 from tests.integration.api.conftest import APP, Web
 
 
-def make(web: Web, app: str | None = APP, **body: Any) -> Any:
-    answer = web.post("/keys", {"role": "viewer", **body}, app=app)
-    assert answer.status_code == 201, answer.text
-    return answer.json()
-
-
 def status_with(web: Web, key: str) -> int:
     """Return how a request is answered that has this key; 404 is past the guard."""
     headers = {"Authorization": f"Bearer {key}"}

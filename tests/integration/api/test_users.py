@@ -14,7 +14,6 @@ from models.role import Role
 from tests.integration.api.conftest import APP, Web
 
 USERS = f"/apps/{APP}/users"
-GROUPS = f"/apps/{APP}/groups"
 ADA = {"email": "ada@example.com", "name": "Ada", "groups": ["boss"]}
 
 

@@ -96,11 +96,11 @@ def fetch_result(engine: sa.Engine, operation_id: UUID = DAILY.id) -> dict[str, 
     return result
 
 
-def end_what_is_overdue(engine: sa.Engine, why: str | None = None) -> int:
+def end_what_is_overdue(engine: sa.Engine) -> int:
     """Let the time be over that the task was given, and end it."""
     edit(engine, DAILY.id, send_at=get_now(engine) - MINUTE)
     overdue = read_by(engine, fetch_overdue, limit=9)
-    return end_overdue(engine, [(each, each.remark or why) for each in overdue])
+    return end_overdue(engine, [(each, each.remark) for each in overdue])
 
 
 def get_sendable(engine: sa.Engine) -> list[UUID]:

@@ -48,12 +48,6 @@ def when(**rule: object) -> str:
     return action(when=rule)
 
 
-def alone(**rule: object) -> str:
-    """Return an action that only runs a task, due otherwise."""
-    asked = {"run_task": {"name": "shop.report", "queue": "reports"}}
-    return json.dumps({"name": "report", "operations": asked, "when": rule})
-
-
 def on_event(**changes: object) -> str:
     """Return an action that follows an event, with some fields changed."""
     return json.dumps(

@@ -16,7 +16,6 @@ from models.fields.task_rules import ConnectionRules, TaskRules
 from overview.previews import PreviewTerms, preview_text
 from tests.scheduling import add_app, fetch_action, post
 
-TERMS = Terms(task_rules=TaskRules("minutehand"))
 TASK = {"name": "shop.report", "queue": "reports"}
 
 

@@ -62,15 +62,10 @@ def ask(**changes: Any) -> BackfillModel:
 
 
 def plan(
-    engine: sa.Engine,
-    uid: str,
-    *,
-    retention: timedelta = KEPT,
-    app: str | None = None,
-    **changes: Any,
+    engine: sa.Engine, uid: str, *, retention: timedelta = KEPT, **changes: Any
 ) -> Plan:
     asked = ask(**changes)
-    return read_by(engine, plan_backfill, uid, asked, retention=retention, app=app)
+    return read_by(engine, plan_backfill, uid, asked, retention=retention)
 
 
 def start(

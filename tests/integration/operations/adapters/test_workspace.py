@@ -266,10 +266,10 @@ def test_workspace_that_was_emptied_on_purpose_is_filled_anew(
 
 
 @contextmanager
-def full_disk(allowed: int = 4096) -> Iterator[None]:
-    """Let no file grow beyond *allowed* bytes, which is met as a full disk is."""
+def full_disk() -> Iterator[None]:
+    """Let no file grow beyond 4096 bytes, which is met as a full disk is."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (allowed, limits[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
     try:
         yield
     finally:

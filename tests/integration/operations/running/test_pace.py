@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -33,11 +33,10 @@ def add_step(
     name: str,
     state: str,
     *,
-    started_at: datetime = MONDAY,
     took: timedelta | None = None,
 ) -> None:
-    ended = None if took is None else started_at + took
-    times = {"started_at": started_at, "finished_at": ended}
+    ended = None if took is None else MONDAY + took
+    times = {"started_at": MONDAY, "finished_at": ended}
     add_steps(engine, id_, {"name": name, "state": state, **times})
 
 

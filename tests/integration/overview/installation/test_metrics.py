@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from uuid import uuid4
 
@@ -28,9 +27,6 @@ HOUR = timedelta(hours=1)
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-Read = Callable[..., float | None]
 
 
 def make_settings(url: str, apps: str = "") -> Settings:

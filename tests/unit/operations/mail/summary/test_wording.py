@@ -31,9 +31,9 @@ def find_figure(text_of: SummaryPart, title: str):
     return next(figure for figure in part.figures if figure.title == title)
 
 
-def write_cell(value: object, tag: str = "en", kind: str = "String") -> str:
-    data = DomainSummary("d", VERSION, (Column("c", kind),), ((value,),))
-    (part,) = write(make_summary(SummaryPart(data, "d")), tag).parts
+def write_cell(value: object) -> str:
+    data = DomainSummary("d", VERSION, (Column("c", "String"),), ((value,),))
+    (part,) = write(make_summary(SummaryPart(data, "d"))).parts
     return part.wide.rows[0][0]
 
 
