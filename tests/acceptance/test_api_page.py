@@ -19,8 +19,6 @@ from tests.mail_server import run_mail_server
 from tests.programs import demand_program
 from tests.servers import ROOT, find_free_port, run_warm, wait_until
 
-pytestmark = pytest.mark.integration
-
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 BIN = Path(sys.executable).parent
 

@@ -13,8 +13,6 @@ from tests.acceptance.test_readme import Home
 from tests.project import run_project
 from tests.servers import ROOT, find_free_port, wait_until
 
-pytestmark = pytest.mark.integration
-
 PAGE = (ROOT / "docs" / "celery-project.md").read_text(encoding="utf-8")
 
 #: In the place of celery beat, and beside a project with all of it; another block would

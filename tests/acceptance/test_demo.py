@@ -27,8 +27,6 @@ from tests.programs import demand_program
 from tests.scheduling import get, post
 from tests.servers import run_process, run_warm, wait_until
 
-pytestmark = pytest.mark.integration
-
 _MINUTEHAND = (sys.executable, "-m", "cli.main")
 
 #: Twenty times what a stop may take on a quiet machine: more is a hang, not a load.

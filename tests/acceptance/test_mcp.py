@@ -27,8 +27,6 @@ from tests.database import write_by
 from tests.scheduling import add_app
 from tests.servers import ROOT, find_free_port, run_warm, wait_until
 
-pytestmark = pytest.mark.integration
-
 PAGE = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
 BIN = Path(sys.executable).parent
 

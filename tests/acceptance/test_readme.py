@@ -34,8 +34,6 @@ from tests.database import write_by
 from tests.scheduling import get, post
 from tests.servers import ROOT, find_free_port, is_listening, run_warm, wait_until
 
-pytestmark = pytest.mark.integration
-
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BIN = Path(sys.executable).parent
 

@@ -8,11 +8,8 @@ import sys
 from pathlib import Path
 
 import httpx2
-import pytest
 
 from tests.servers import PATIENCE_S, open_terminal, run_process, run_warm, wait_until
-
-pytestmark = pytest.mark.integration
 
 _WEB = (sys.executable, "-m", "cli.main", "web")
 

@@ -16,8 +16,6 @@ import pytest
 
 from tests.servers import ROOT
 
-pytestmark = pytest.mark.integration
-
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 #: What a wheel must have beside modules, and what only a checkout has.

@@ -19,16 +19,6 @@ from tests.browser.looking import PATIENCE_MS, Looker, Watch
 from tests.programs import demand_program
 from tests.seeded.sites import Site, make_empty_home, make_seeded_home, run_site
 
-_HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests below this folder, for ``pytest -m "not browser"``."""
-    for item in items:
-        if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.browser)
-            item.add_marker(pytest.mark.integration)
-
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:

@@ -1,4 +1,4 @@
-"""Integration tests use real servers; every one of them is marked so."""
+"""Integration tests use real servers."""
 
 from __future__ import annotations
 
@@ -85,13 +85,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.definition.add_marker(
             pytest.mark.parametrize("database_url", [dialect], indirect=True)
         )
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests below this folder, for ``pytest -m "not integration"``."""
-    for item in items:
-        if item.path.is_relative_to(_HERE):
-            item.add_marker(pytest.mark.integration)
 
 
 @pytest.fixture

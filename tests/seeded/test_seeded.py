@@ -24,8 +24,6 @@ from tests.seeded.scene import NOW, Scene
 from tests.seeded.serving import find_database
 from tests.seeded.sites import PAST, make_seeded_home
 
-pytestmark = pytest.mark.integration
-
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
