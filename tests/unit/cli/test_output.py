@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -20,16 +19,6 @@ from cli.output import Output, err, format_both, out
 from models.units import format_age
 
 AT = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)
-
-
-@pytest.fixture
-def in_paris(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let the clock of this computer be that of Paris."""
-    monkeypatch.setenv("TZ", "Europe/Paris")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.mark.usefixtures("in_paris")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -16,16 +14,6 @@ from models.fields.instants import parse_typed_instant
 
 #: 00:30 of the next day in Paris.
 NOW = datetime(2026, 11, 23, 23, 30, tzinfo=UTC)
-
-
-@pytest.fixture
-def in_paris(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Let the clock of this computer be that of Paris."""
-    monkeypatch.setenv("TZ", "Europe/Paris")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
 
 
 @pytest.mark.usefixtures("in_paris")
