@@ -96,6 +96,23 @@ class CelerySender:
             self.close()
             raise _unreachable(error) from error
 
+    def find_evicting_policy(self) -> str | None:
+        """
+        Return the policy by which a Redis deletes whole queues when it lacks memory.
+
+        None: it deletes at most what expires, which our queues never do; it tells us
+        nothing; or it is no Redis.
+        """
+        try:
+            self._connect()
+            if self._link.is_amqp:
+                return None
+            told = self._link.connection.default_channel.client.info("memory")
+        except self._link.errors:
+            return None
+        policy = str(told.get("maxmemory_policy"))
+        return policy if policy.startswith("allkeys") else None
+
     def close(self) -> None:
         """Drop the connection without waiting for the broker."""
         self._producer = self._forms = None

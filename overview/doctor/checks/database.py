@@ -172,6 +172,13 @@ def look_at_broker(view: View) -> Iterator[Finding]:
         yield Finding("broker", Health.BAD, detail, "the broker does not answer")
     else:
         yield Finding("broker", Health.GOOD, "it answers and has all queues")
+        if (policy := sender.find_evicting_policy()) is not None:
+            detail = (
+                f"its maxmemory-policy is {policy}: when it lacks memory it deletes"
+                " queues, and what waits there is late. Set it to noeviction."
+            )
+            title = "the broker may delete what waits"
+            yield Finding("broker", Health.DOUBTFUL, detail, title)
         yield from _look_aside(settings)
     finally:
         sender.close()

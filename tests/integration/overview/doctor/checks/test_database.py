@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 import sqlalchemy as sa
 from psycopg.errors import DiskFull
 
@@ -22,7 +23,7 @@ from tests.integration.models.database.test_engine import demote
 from tests.presence import SETTINGS
 from tests.project import run_project
 from tests.scheduling import add_app, examine, get_now, post
-from tests.servers import wait_until
+from tests.servers import run_redis, wait_until
 
 HOUR = timedelta(hours=1)
 
@@ -104,6 +105,26 @@ def test_broker_that_does_not_answer_is_bad(postgres_engine: sa.Engine):
     assert "the call to the broker failed" in found.detail
     assert ".." not in found.detail
     assert "hunter2" not in found.detail
+
+
+def test_redis_that_deletes_what_waits_is_to_be_looked_at(postgres_engine: sa.Engine):
+    """
+    A policy of a cache: what it deletes for lack of memory waits till it is sent again.
+    One that deletes what expires alone lets ours be; and not every Redis tells.
+    """
+    found = []
+    with run_redis() as url, redis.Redis.from_url(url) as admin:
+        for policy in ("volatile-lru", "allkeys-lfu"):
+            admin.config_set("maxmemory-policy", policy)
+            found.append(examine(postgres_engine, "broker", BROKER_URL=url)[1:])
+        admin.execute_command("acl", "setuser", "default", "-info")
+        found.append(examine(postgres_engine, "broker", BROKER_URL=url)[1:])
+
+    fine, (doubtful,), untold = found
+    assert [] == fine == untold
+    assert ("broker", "look") == (doubtful.subject, doubtful.health)
+    assert "maxmemory-policy is allkeys-lfu" in doubtful.detail
+    assert "noeviction" in doubtful.detail
 
 
 def test_what_lies_aside_is_counted(postgres_engine: sa.Engine, redis_url: str):
