@@ -18,8 +18,9 @@ from uuid import uuid4
 import psycopg
 import sqlalchemy as sa
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.generators import send
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PGconn, TransactionStatus
 from psycopg.rows import namedtuple_row
 
 from models.database.postgresql_errors import (
@@ -88,13 +89,11 @@ def make_postgresql_engine(
     url: sa.URL, *, timeout: timedelta, pool_size: int
 ) -> sa.Engine:
     """Return an engine for ``models.database.engine.make_engine``; see there."""
-    try:
-        psycopg.conninfo.conninfo_to_dict(_show(url))
-    except psycopg.ProgrammingError as error:  # a parameter of another driver's
+    if (mistake := _find_mistake(url)) is not None:
         raise UsageError(
-            f"the database URL is not one of PostgreSQL's own: {str(error).strip()}."
-            " Take that out of it"
-        ) from None
+            f"the database URL is not one of PostgreSQL's own: {mistake}."
+            " Correct that, or take it out"
+        )
     engine = sa.create_engine(
         url.set(drivername="postgresql+psycopg"),
         creator=_make_connect(url, timeout),
@@ -110,9 +109,22 @@ def make_postgresql_engine(
     return engine
 
 
+def _find_mistake(url: sa.URL) -> str | None:
+    """Return what the driver does not take of *url*; nobody is asked."""
+    try:
+        nowhere = make_conninfo(_show(url), host="/", hostaddr="", port="")
+    except psycopg.ProgrammingError as error:  # a parameter of another driver's
+        return str(error).strip()
+    # libpq checks values as it begins to connect, here to a socket that never is.
+    said = PGconn.connect_start(nowhere.encode()).get_error_message()
+    return said if said.startswith(("invalid ", "weak ")) else None
+
+
 def _show(url: sa.URL) -> str:
-    """Return *url* as the driver takes it."""
-    return url.set(drivername="postgresql").render_as_string(hide_password=False)
+    """Return *url* as the driver takes it, to whom a plus is no space."""
+    shown = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    place, mark, parameters = shown.partition("?")
+    return f"{place}{mark}{parameters.replace('+', '%20')}"
 
 
 def _make_connect(url: sa.URL, timeout: timedelta) -> Callable[[], _DeadlineConnection]:
@@ -132,10 +144,12 @@ def _make_connect(url: sa.URL, timeout: timedelta) -> Callable[[], _DeadlineConn
         "idle_in_transaction_session_timeout": milliseconds,
     }
     given = ((name, f"{value}".replace(" ", r"\ ")) for name, value in settings.items())
-    options = " ".join(f"-c {name}={value}" for name, value in given)
+    ours = " ".join(f"-c {name}={value}" for name, value in given)
+    dsn = _show(url)
+    # of two that name one thing, the last holds
+    options = f"{conninfo_to_dict(dsn).get('options', '')} {ours}"
     local = (f"SET LOCAL {name} = '{value}'" for name, value in settings.items())
     begin = "; ".join(("BEGIN ISOLATION LEVEL READ COMMITTED", *local))
-    dsn = _show(url)
 
     class Connection(_DeadlineConnection):
         # a little later than the server's timeout, whose message says more

@@ -57,7 +57,10 @@ def read_database_url(url: str) -> str:
         if rest.partition("?")[0].strip("/") in {"", ":memory:"}:
             raise RuleError("names no file.", hint)
         return url
-    _split(rest.rpartition("@")[2], hint)
+    place = rest.rpartition("@")[2]
+    if "," in place.partition("/")[0]:
+        hint = "Write postgresql://user:password@/name?host=one,two&port=5432,5433."
+    _split(place, hint)
     return f"postgresql+psycopg://{rest}"
 
 

@@ -198,7 +198,7 @@ def test_unknown_variables_are_refused_with_the_nearest(
         ("metrics_apps", "shop;crm", "is not a uid"),
         ("actor", "ada\nroot", "has a line break"),
         ("database_url", "postgresql://db:x/name", "port that cannot be read"),
-        ("database_url", "postgresql://db:1,db:2/name", "port that cannot be read"),
+        ("database_url", "postgresql://db:1,db:2/name", "name?host=one,two&port=5432,"),
         ("broker_url", "redis://redis:x/0", "port that cannot be read"),
         ("broker_url", "redis://redis:70000/0", "port that cannot be read"),
         ("broker_url", "redis://[::1/0", "host or port that cannot be read"),

@@ -54,10 +54,53 @@ def fail_with(engine: sa.Engine, state: str) -> None:
         )
 
 
-def test_parameter_of_another_driver_is_refused():
-    """As web frameworks write them into a URL."""
-    with pytest.raises(UsageError, match='invalid URI query parameter: "schema"'):
-        make_engine("postgresql://ada:secret@db/minutehand?schema=public")
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("schema=public", 'invalid URI query parameter: "schema"'),
+        ("sslmode=yes", 'invalid sslmode value: "yes"'),
+        (
+            "host=a,b&target_session_attrs=rw",
+            'invalid target_session_attrs value: "rw"',
+        ),
+        ("sslmode=prefer&sslrootcert=system", 'weak sslmode "prefer"'),
+    ],
+)
+def test_parameter_that_the_driver_would_refuse_is_refused(query: str, reason: str):
+    """Before anybody is asked; some of those that other programs write into a URL."""
+    with pytest.raises(UsageError, match=reason):
+        make_engine(f"postgresql://ada:secret@db/minutehand?{query}")
+
+
+def test_options_of_an_address_hold_beside_ours(postgres_url: str):
+    """Such as the schema; what we promise holds against them."""
+    options = "-c search_path=one,two -c statement_timeout=0"
+    url = sa.make_url(postgres_url).update_query_dict({"options": options})
+    engine = make_engine(show_url(url), timeout=timedelta(seconds=7))
+
+    with reading(engine) as connection:
+        shown = [
+            connection.execute(sa.text(f"show {name}")).scalar_one()
+            for name in ("search_path", "statement_timeout")
+        ]
+    engine.dispose()
+
+    assert ["one,two", "7s"] == shown
+
+
+def test_first_server_that_answers_serves(postgres_url: str):
+    """Of several in an address, as docs/settings.md writes them."""
+    url = sa.make_url(postgres_url)
+    several = {"host": f"{url.host},{url.host}", "port": f"1,{url.port}"}
+    engine = make_engine(
+        show_url(url.set(host=None, port=None).update_query_dict(several))
+    )
+
+    with reading(engine) as connection:
+        port = connection.execute(sa.text("show port")).scalar_one()
+    engine.dispose()
+
+    assert str(url.port) == port
 
 
 ISOLATION = sa.text("show transaction_isolation")
