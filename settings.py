@@ -41,7 +41,7 @@ from models.errors import RuleError, UsageError
 from models.fields.addresses import check_email, check_notice_url, check_ping, check_url
 from models.fields.app_bounds import AppBounds, read_app_bounds
 from models.fields.duration import Duration
-from models.fields.field_types import Uid, check_queue
+from models.fields.field_types import AppOrAll, Uid, check_queue
 from models.fields.server_url import (
     hide_sign_in,
     read_broker_url,
@@ -215,9 +215,16 @@ def _read_networks(text: str) -> tuple[IPv4Network | IPv6Network, ...]:
         raise RuleError(f"is not a list of IP addresses: {error}.", hint) from None
 
 
+def _check_base(text: str) -> str:
+    """Refuse what is no address, or one that no path can be added to."""
+    if urlsplit(check_url(text))[3:] != ("", ""):
+        raise RuleError("has a query, or a fragment.", "End it before that.")
+    return text
+
+
 def _check_issuer(text: str) -> str:
     """Refuse a provider that anybody on the way could answer for."""
-    check_url(text)
+    _check_base(text)
     is_here = urlsplit(text).hostname in {"localhost", "127.0.0.1", "::1"}
     if not text.startswith("https:") and not is_here:
         hint = "Write it as the provider does: https://login.example.com/realms/staff."
@@ -241,7 +248,7 @@ def _make_local_url(address: str, port: int) -> str:
 
 
 #: What people may do, by the small app; "*" is all of them.
-_RolesByApp = dict[str, Role]
+_RolesByApp = dict[AppOrAll, Role]
 _GROUPS: TypeAdapter[dict[str, _RolesByApp]] = TypeAdapter(dict[str, _RolesByApp])
 
 
@@ -474,7 +481,7 @@ class Settings(BaseModel):
     #: The HTTP API: docs/api.md. Empty: none in ``up`` and ``demo``.
     web_address: Annotated[str, _from_text(_read_listen)] = "127.0.0.1:8400"
     #: As seen from outside, such as https://minutehand.example.org
-    web_url: Annotated[str, AfterValidator(check_url)] | None = None
+    web_url: Annotated[str, AfterValidator(_check_base)] | None = None
     #: Requests that work in the database at the same time, each with a connection.
     web_threads: int = Field(default=8, ge=1, le=100)
     #: Connections of clients at the same time.

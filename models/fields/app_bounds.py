@@ -10,8 +10,8 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, TypeAdapter, with_config
 
-from models.errors import RuleError
 from models.fields.duration import Duration
+from models.fields.field_types import AppOrAll
 from models.fields.sql_connection import EVERY_APP
 from models.fields.strict_model import read_setting
 
@@ -25,10 +25,7 @@ def _read_interval(value: object) -> timedelta:
     if not isinstance(value, str):
         msg = "is no ISO 8601 duration, such as PT5M"
         raise ValueError(msg)  # noqa: TRY004 - pydantic reports no other
-    try:
-        duration = Duration.parse(value)
-    except RuleError as error:
-        raise ValueError(error.message) from None
+    duration = Duration.parse(value)
     return duration.elapsed + duration.months * timedelta(days=30)
 
 
@@ -55,7 +52,7 @@ NO_BOUNDS = AppBounds()
 
 NOTHING_BOUND: Mapping[str, AppBounds] = MappingProxyType({})
 
-_ADAPTER = TypeAdapter(dict[str, AppBounds])
+_ADAPTER = TypeAdapter(dict[AppOrAll, AppBounds])
 
 
 def read_app_bounds(text: str) -> dict[str, AppBounds]:

@@ -174,15 +174,21 @@ RuleText = Annotated[str, Field(max_length=LONGEST_RULE)]
 
 Name = Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(check_name)]
 QueueName = Annotated[str, Field(max_length=200), AfterValidator(check_queue)]
+_UID = r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}"
 #: Can be part of a URL, a log line or the text of an id.
 Uid = Annotated[
     RuleText,
     demand(
-        r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}",
+        _UID,
         "a uid",
         "Write 1 to 128 letters, digits, '.', '_', ':' or '-', "
         "beginning with a letter or digit.",
     ),
+]
+#: In a setting: one small app, or all of them.
+AppOrAll = Annotated[
+    RuleText,
+    demand(rf"\*|{_UID}", "the uid of a small app", "Write one, or '*' for all."),
 ]
 #: One that the tz database has.
 ZoneName = Annotated[RuleText, parsed_by(load_zone)]

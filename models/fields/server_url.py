@@ -11,6 +11,7 @@ import re
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from models.errors import RuleError
+from models.fields.strict_model import suggest
 
 #: Schemes of PostgreSQL. Addresses copied from other programs may name another driver;
 #: we always connect with our own.
@@ -26,6 +27,22 @@ _SMTP_SCHEMES = ("smtp", "smtps")
 #: kombu offers these, but its file queue loses messages, and its SQL queue polls and
 #: never deletes.
 _UNSOUND_BROKERS = ("filesystem", "sqla", "sqlalchemy")
+
+#: What kombu takes behind the path; all else ends whatever connects.
+_OF_REDIS = (
+    "credential_provider",
+    *("ssl_ca_certs", "ssl_ca_path", "ssl_ca_data", "ssl_cert_reqs"),
+    *("ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname"),
+)
+_PARAMETERS = {
+    **dict.fromkeys(("redis", "rediss"), _OF_REDIS),
+    **dict.fromkeys(("amqp", "amqps"), ("login_method",)),
+    "redis+socket": ("virtual_host",),
+}
+_CERTIFICATES = (
+    *("required", "optional", "none"),
+    *("CERT_REQUIRED", "CERT_OPTIONAL", "CERT_NONE"),
+)
 
 #: Valkey speaks the protocol of Redis; only the scheme of its URLs differs.
 _VALKEY = {"valkey": "redis", "valkeys": "rediss"}
@@ -56,6 +73,8 @@ def read_database_url(url: str) -> str:
     if scheme == "sqlite":
         if rest.partition("?")[0].strip("/") in {"", ":memory:"}:
             raise RuleError("names no file.", hint)
+        if not rest.startswith("/") or "?" in rest:
+            raise RuleError("has more than the path of a file.", hint)
         return url
     place = rest.rpartition("@")[2]
     if "," in place.partition("/")[0]:
@@ -94,26 +113,25 @@ def _read_broker(url: str, hint: str) -> str:
     if scheme not in _BROKER_SCHEMES or not separator:
         raise RuleError("is not a broker that Minutehand supports.", hint)
     parts = _split(rest, f"{hint} {_ESCAPED}")
+    database = parts.path.lstrip("/") if scheme in {"redis", "rediss"} else ""
     if scheme == "redis+socket":
-        _check_socket(parts)
-    elif scheme.startswith("redis"):
-        database = parts.path.lstrip("/")
-        if database and not database.isdecimal():
-            raise RuleError("has a database that is not a number.", hint)
-    return f"{scheme}://{rest}"
-
-
-def _check_socket(parts: SplitResult) -> None:
-    """Refuse a socket without a path, or with options that would be ignored."""
-    hint = "Write redis+socket:///run/redis/redis.sock?virtual_host=0."
-    if parts.hostname or not parts.path.strip("/"):
-        raise RuleError("has no absolute path to a socket.", hint)
+        hint = "Write redis+socket:///run/redis/redis.sock?virtual_host=0."
+        if parts.hostname or not parts.path.strip("/"):
+            raise RuleError("has no absolute path to a socket.", hint)
     for key, value in parse_qsl(parts.query, keep_blank_values=True):
-        if key != "virtual_host":
-            msg = f"has {key!r} after the path, where only virtual_host may be."
+        known = _PARAMETERS.get(scheme, ())
+        if key not in known:
+            places = f"only {', '.join(known)}" if known else "nothing"
+            msg = f"has {key!r} after the path, where {places} may be."
             raise RuleError(msg, hint)
-        if not value.isdecimal():
-            raise RuleError("has a database that is not a number.", hint)
+        if key == "ssl_cert_reqs" and value not in _CERTIFICATES:
+            msg = f"has {value!r} as ssl_cert_reqs."
+            raise RuleError(msg, suggest(value, _CERTIFICATES))
+        if key == "virtual_host":
+            database = value or "none"
+    if database and not database.isdecimal():
+        raise RuleError("has a database that is not a number.", hint)
+    return f"{scheme}://{rest}"
 
 
 #: ``shop=redis://...``: the beginning of a connection in a list. A comma or space in a
@@ -180,7 +198,12 @@ def read_smtp_url(url: str) -> str:
     scheme, _separator, rest = url.partition("://")
     if scheme not in _SMTP_SCHEMES or not rest:
         raise RuleError("is neither a mail server nor a folder.", hint)
-    _split(rest, f"{hint} {_ESCAPED}")
+    hint += f" {_ESCAPED}"
+    parts = _split(rest, hint)
+    if not parts.hostname:
+        raise RuleError("names no server.", hint)
+    if parts.path.strip("/") or parts.query or parts.fragment:
+        raise RuleError("has more than a server and its port.", hint)
     return url
 
 
@@ -207,6 +230,8 @@ def _split(rest: str, hint: str) -> SplitResult:
     try:
         parts = urlsplit(f"//{rest}")
         _ = parts.port
+        if "@" in parts.query + parts.fragment:  # of a password, which began before
+            raise ValueError  # noqa: TRY301 - the same mistake
     except ValueError:
         # whose text may hold a part of the password
         raise RuleError("has a host or port that cannot be read.", hint) from None

@@ -234,8 +234,9 @@ def read_setting(adapter: TypeAdapter[_Setting], text: str, example: str) -> _Se
         return adapter.validate_python(json.loads(text))
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(str(each) for each in found["loc"])
-        msg = f"has something else at {place!r} than it may: {found['msg']}."
+        place = ".".join(str(each) for each in found["loc"] if each != "[key]")
+        said = getattr(found.get("ctx", {}).get("error"), "message", found["msg"])
+        msg = f"has something else at {place!r} than it may: {said.rstrip('.')}."
         raise RuleError(msg, example) from None
     except ValueError:
         raise RuleError("is not JSON.", example) from None

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, with_config
 
 from models.errors import RuleError
+from models.fields.field_types import AppOrAll
 from models.fields.sql_connection import EVERY_APP
 from models.fields.strict_model import read_setting, show, suggest
 from models.operation_state import WORKER_QUEUES
@@ -56,7 +57,7 @@ class ConnectionRules:
         transport_options: As kombu calls them.
     """
 
-    apps: list[str] | None = None
+    apps: list[AppOrAll] | None = None
     queues: list[str] | None = None
     transport_options: dict[str, Any] = field(default_factory=dict)
 

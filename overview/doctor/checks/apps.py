@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import sqlalchemy as sa
 
@@ -68,10 +68,19 @@ def look_at_sign_in(view: View) -> Iterator[Finding]:
     named = {app for roles in view.settings.oidc_groups.values() for app in roles}
     kept = small_apps.c
     query = sa.select(kept.uid).where(kept.deleted_at.is_(None))
-    known = {EVERY_APP, *view.connection.execute(query).scalars()}
-    for uid in sorted(named - known)[:_NAMED]:
-        found = f"MINUTEHAND_OIDC_GROUPS names {uid!r}, which is no small app"
+    known = view.connection.execute(query).scalars()
+    for found in _find_unknown("OIDC_GROUPS", named, known):
         yield Finding("sign-in", Health.DOUBTFUL, found, "a group is of no small app")
+
+
+def _find_unknown(
+    setting: str, named: Iterable[str], known: Iterable[str]
+) -> list[str]:
+    """Return a sentence for some of *named* that are no small apps."""
+    return [
+        f"MINUTEHAND_{setting} names {uid!r}, which is no small app"
+        for uid in sorted({*named} - {EVERY_APP, *known})[:_NAMED]
+    ]
 
 
 def look_at_bounds(view: View) -> Iterator[Finding]:
@@ -79,11 +88,14 @@ def look_at_bounds(view: View) -> Iterator[Finding]:
     by_app = view.settings.app_bounds
     if not by_app:
         return
-    uids = view.connection.execute(
+    query = (
         sa.select(small_apps.c.uid)
         .where(small_apps.c.deleted_at.is_(None), small_apps.c.uid != SYSTEM_APP)
         .order_by(small_apps.c.uid)
-    ).scalars()
+    )
+    uids = view.connection.execute(query).scalars().all()
+    for each in _find_unknown("APP_BOUNDS", by_app, uids):
+        yield Finding("bounds", Health.DOUBTFUL, each, "bounds are of no small app")
     found = [
         each for uid in uids for each in _find_above(view, uid, get_bounds(by_app, uid))
     ]

@@ -171,10 +171,12 @@ def test_paused_action_is_resumed_with_its_app_only(engine: sa.Engine):
 
 
 def test_doctor_names_apps_that_are_above(engine: sa.Engine):
-    """Bounds that came later; what is stored runs on."""
+    """Bounds that came later, and those of no app; what is stored runs on."""
     post(engine, name="a", when={"every": "PT1M"})
     post(engine, name="b", when={"cron_rule": f"0 {find_far_hour(engine)} * * *"})
-    text = '{"*": {"actions": 1, "shortest_interval": "PT2M", "runs_an_hour": 5}}'
+    text = (
+        '{"*": {"actions": 1, "shortest_interval": "PT2M", "runs_an_hour": 5}, "x": {}}'
+    )
     settings = Settings(app_bounds=read_app_bounds(text))
 
     with reading(engine) as connection:
@@ -182,6 +184,7 @@ def test_doctor_names_apps_that_are_above(engine: sa.Engine):
 
     tail = " (MINUTEHAND_APP_BOUNDS)"
     assert [
+        "MINUTEHAND_APP_BOUNDS names 'x', which is no small app",
         f"app app has 2 of at most 1 actions{tail}",
         f"app app has 61 of at most 5 runs an hour{tail}",
         f"app app: 'a' runs more often than each 2 min{tail}",
