@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
 from importlib import import_module
 
 import sqlalchemy as sa
@@ -12,7 +14,7 @@ from actions.lease import get_last_tick_at
 from actions.lookup import SYSTEM_APP
 from actions.read_actions import fetch_task_queues
 from migrations.schema_revisions import check_schema
-from models.database.engine import is_pooled, writing
+from models.database.engine import is_pooled, make_engine, writing
 from models.database.journal import rolled_back
 from models.database.sqlite_place import find_sqlite_file
 from models.database.tables import metadata, small_apps
@@ -66,6 +68,11 @@ from generate_series(1, 6000) n group by n / 50
 """
 
 
+#: A lock of SQLite's that is held for longer is waited for in vain: what holds one does
+#: so for milliseconds, and no tick came.
+_LOCKED_FOR = timedelta(seconds=1)
+
+
 def _try_to_write(view: View) -> str | None:
     """
     Return why something that is taken back cannot be written; None: it can.
@@ -78,8 +85,13 @@ def _try_to_write(view: View) -> str | None:
     if not is_late:
         return None
     try:
-        with writing(engine) as connection, rolled_back(connection):
-            if engine.dialect.name == "postgresql":  # SQLite's lock is what it lacks
+        with ExitStack() as opened:
+            if engine.dialect.name == "sqlite":  # its lock is what it lacks
+                engine = make_engine(str(engine.url), timeout=_LOCKED_FOR)
+                opened.callback(engine.dispose)
+            connection = opened.enter_context(writing(engine))
+            opened.enter_context(rolled_back(connection))
+            if engine.dialect.name == "postgresql":
                 connection.exec_driver_sql(_PROBE)
     except RefusedError:  # temporary tables are not for everybody
         return None
