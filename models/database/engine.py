@@ -30,7 +30,7 @@ from models.database.postgresql_errors import (
     is_refused,
     make_unreachable,
 )
-from models.database.sqlite_place import prepare_place
+from models.database.sqlite_place import StayingFile, prepare_place
 from models.errors import UsageError
 from models.fields.server_url import hide_sign_in
 
@@ -249,6 +249,9 @@ def _make_sqlite_engine(url: sa.URL, timeout: timedelta, clock: Clock) -> sa.Eng
 
     if not in_memory:
         sa.event.listen(engine, "handle_error", _drop_read_only)
+        staying = StayingFile(Path(url.database or ""))
+        sa.event.listen(engine, "do_connect", staying.check)
+        sa.event.listen(engine, "checkout", staying.check)
 
     @sa.event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
-from models.errors import UsageError
+from models.errors import UnreachableError, UsageError
 
 #: File systems whose locks SQLite cannot trust (sqlite.org/faq.html, question 5).
 NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs"})
@@ -61,6 +61,41 @@ def prepare_place(path: Path) -> None:
         f"{path} cannot be the database: {reason}. Set MINUTEHAND_HOME (or the path in"
         " MINUTEHAND_DATABASE_URL) to a folder that may be written to."
     )
+
+
+class StayingFile:
+    """
+    The file of a database, which must be the same one as long as we run.
+
+    SQLite goes on with what it has opened: what it writes would be gone with us.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Take what is found first; if nothing is there yet, it will be made."""
+        self._path = path
+        self._first: tuple[int, int] | None = None
+        self.check()
+
+    def check(self, *_: object) -> None:
+        """
+        Be told that something connects, or uses its connection again.
+
+        Raises:
+            UnreachableError: It is not there any more, or is another one.
+        """
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            now = None
+        else:
+            now = found.st_dev, found.st_ino
+        if self._first is None:
+            self._first = now
+        elif now != self._first:
+            raise UnreachableError(
+                f"{self._path} was deleted or replaced while it was in use. Stop what"
+                " uses it, put it back, or a backup (docs/backup.md), and start anew"
+            )
 
 
 def _find_foreign(path: Path) -> Path | None:

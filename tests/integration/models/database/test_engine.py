@@ -310,6 +310,30 @@ def test_damaged_file_is_told_with_a_way_out(tmp_path: Path, sqlite_url: str):
     engine.dispose()
 
 
+@pytest.mark.parametrize("is_replaced", [False, True])
+def test_file_that_was_taken_away_is_told(
+    tmp_path: Path, sqlite_engine: sa.Engine, *, is_replaced: bool
+):
+    """
+    What is open would go on in a file that nobody finds again; another one is none of
+    ours, and is not made. If it comes back, all goes on.
+    """
+    path, aside = tmp_path / "minutehand.sqlite3", tmp_path / "aside"
+    execute(sqlite_engine, sa.text("create table ours (id integer)"))
+    path.rename(aside)
+    if is_replaced:
+        path.write_bytes(aside.read_bytes())
+
+    for _ in range(2):
+        with pytest.raises(UnreachableError, match=f"{path} was deleted or replaced"):
+            execute(sqlite_engine, sa.text("select * from ours"))
+        sqlite_engine.dispose()  # so that the next one connects anew
+    assert is_replaced == path.exists()
+
+    aside.rename(path)
+    execute(sqlite_engine, sa.text("insert into ours values (1)"))
+
+
 def test_file_that_cannot_grow_is_told_with_a_way_out(sqlite_engine: sa.Engine):
     """SQLite says of a bound that was set what it says of a disk without space."""
 
