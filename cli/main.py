@@ -236,8 +236,15 @@ def _run(arguments: list[str]) -> int:
     command = LazyGroup(COMMANDS, name="minutehand", params=options, epilog=_EXIT_CODES)
     try:
         command.main(arguments, prog_name="minutehand")
-    except SystemExit as end:
+    except (OSError, SystemExit) as end:
         sys.stdout.flush()
+        wrong: Any = end
+        while wrong is not None and not hasattr(wrong, "format_message"):
+            wrong = wrong.__context__
+        if wrong is not None:  # a wrong call, also if Typer could tell nobody
+            return int(wrong.exit_code)
+        if isinstance(end, OSError):
+            raise
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
 

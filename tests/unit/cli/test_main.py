@@ -277,8 +277,14 @@ def test_output_that_goes_nowhere_is_no_mistake_of_ours():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("log", ["full", "left"])
-def test_complaint_that_nobody_can_read_changes_no_exit_code(log: str):
-    """A full disk under a log, or a reader who left, makes nothing else of it."""
+@pytest.mark.parametrize("wrong", [["preview", "/nowhere"], ["preview", "--nothing"]])
+def test_complaint_that_nobody_can_read_changes_no_exit_code(
+    log: str, wrong: list[str]
+):
+    """
+    A full disk under a log, or a reader who left, makes nothing else of it, whoever
+    complains: we, or Typer.
+    """
     reader, writer = os.pipe()
     os.close(reader)
     if log == "full":
@@ -286,7 +292,7 @@ def test_complaint_that_nobody_can_read_changes_no_exit_code(log: str):
         writer = os.open("/dev/full", os.O_WRONLY)
 
     done = subprocess.run(
-        [sys.executable, "-m", "cli.main", "preview", "/nowhere"],
+        [sys.executable, "-m", "cli.main", *wrong],
         cwd=ROOT,
         env={**os.environ, "PYTHONUNBUFFERED": ""},  # else nothing is tried again
         stderr=writer,
