@@ -155,10 +155,13 @@ def _read_calendar(app: str | None) -> AppCalendar:
 def _answer_lines(name: str, calendar: AppCalendar) -> None:
     """Answer each line as it arrives: the caller may wait for it before the next."""
     lines = sys.stdin if name == "-" else read_file(name).decode().splitlines()
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         if line.strip():
             answer = preview_batch_line(
-                line, default_timezone=calendar.timezone, holidays=calendar.holidays
+                line,
+                number=number,
+                default_timezone=calendar.timezone,
+                holidays=calendar.holidays,
             )
             sys.stdout.write(f"{answer}\n")
             sys.stdout.flush()

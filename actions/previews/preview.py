@@ -30,7 +30,7 @@ from actions.previews.preview_notes import (
 from actions.previews.sentences import describe, describe_terms, format_day
 from actions.when.searching import find_occurrences
 from models.door.documents import action_document, read_action_object
-from models.door.json_text import decode_json
+from models.door.json_text import decode_json, move_to_line
 from models.errors import InvalidDocumentError, Problem, RuleError
 from models.fields.instants import format_instant, parse_instant
 from models.fields.strict_model import show
@@ -299,6 +299,7 @@ BATCH_LIMIT = 100_000
 def preview_batch_line(
     line: str,
     *,
+    number: int = 1,
     default_timezone: str = "UTC",
     holidays: Mapping[str, Sequence[DayRange]] | None = None,
 ) -> str:
@@ -312,6 +313,7 @@ def preview_batch_line(
             posted; *from* (inclusive) and *until* (exclusive) have a UTC offset. An
             interval without an anchor begins at *from*, floored to the minute, since
             there is no time of creation. A due date may have passed.
+        number: That of the line, from 1.
         default_timezone: The zone of rules that name none.
         holidays: As for make_timing.
 
@@ -326,7 +328,9 @@ def preview_batch_line(
         answer["id"] = request.get("id")
         found = _answer(request, default_timezone, holidays)
     except InvalidDocumentError as error:
-        first, *more = shown = [asdict(problem) for problem in error.problems]
+        first, *more = shown = [
+            asdict(move_to_line(problem, number)) for problem in error.problems
+        ]
         answer["error"] = {**first, "problems": shown} if more else first
     else:
         answer["occurrences"] = [format_instant(at) for at in found]
