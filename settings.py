@@ -58,6 +58,7 @@ from models.fields.sql_connection import (
 )
 from models.fields.strict_model import find_near, read_setting, show, suggest
 from models.fields.task_rules import ConnectionRules, TaskRules, read_connection_rules
+from models.fields.webhook_secret import decode_secret
 from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
 from models.role import Role
@@ -287,10 +288,20 @@ _NAMED = re.compile(r'(?:"[^"\\]*" *|[^]["<>()@,:;\\]*)<([^<>]*)>')
 def _check_sender(text: str) -> str:
     """Refuse what is no mail address, alone or behind a name."""
     named = _NAMED.fullmatch(_check_line(text))
+    if named is None and text.endswith(">"):
+        hint = 'Put the name into quotes: "Reports: daily" <reports@example.org>.'
+        raise RuleError("has a name that breaks the header.", hint)
     if not check_email(named[1] if named else text).isascii():
         hint = "Write it in ASCII; a host has a form that begins 'xn--'."
         raise RuleError("has letters that not every mail server accepts.", hint)
     return text
+
+
+def _check_secret(secret: SecretStr | None) -> SecretStr | None:
+    """Refuse a key that nobody can sign with."""
+    if secret is not None:
+        decode_secret(secret.get_secret_value())
+    return secret
 
 
 def _read_mail_hosts(text: str) -> frozenset[str]:
@@ -451,7 +462,9 @@ class Settings(BaseModel):
         default=None, repr=False
     )
 
-    webhook_secret: Annotated[SecretStr | None, SECRET] = None
+    webhook_secret: Annotated[
+        SecretStr | None, AfterValidator(_check_secret), SECRET
+    ] = None
     webhook_allowed_hosts: Hosts = ()
 
     #: Who changes things, for the record; the command line asks the system if unset.

@@ -8,7 +8,6 @@ followed.
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 import hmac
 import ssl
@@ -18,15 +17,12 @@ from functools import cached_property
 
 import httpx2
 
-from models.errors import UsageError
+from models.fields.webhook_secret import decode_secret
 from operations.adapters import guarded_http
 from operations.mail.message import Fate, Sending
 
 #: For connecting, sending and the head of the answer, together.
 TIMEOUT = timedelta(seconds=15)
-
-#: Prefix of secrets in the form of Standard Webhooks; base64 follows.
-SECRET_PREFIX = "whsec_"  # noqa: S105 - a prefix, not a secret
 
 
 def sign(secret: bytes, *, message_id: str, timestamp: int, body: bytes) -> str:
@@ -42,25 +38,6 @@ def sign(secret: bytes, *, message_id: str, timestamp: int, body: bytes) -> str:
     signed = f"{message_id}.{timestamp}.".encode() + body
     digest = hmac.new(secret, signed, hashlib.sha256).digest()
     return f"v1,{base64.b64encode(digest).decode()}"
-
-
-def decode_secret(text: str) -> bytes:
-    """
-    Return the key that *text* stands for.
-
-    Args:
-        text: ``whsec_`` and base64, or any other text, which is the key as it is.
-
-    Raises:
-        UsageError: The text after ``whsec_`` is not base64.
-    """
-    if not text.startswith(SECRET_PREFIX):
-        return text.encode()
-    try:
-        return base64.b64decode(text.removeprefix(SECRET_PREFIX), validate=True)
-    except binascii.Error:
-        msg = "MINUTEHAND_WEBHOOK_SECRET: the text after whsec_ is not base64."
-        raise UsageError(msg) from None
 
 
 class RealWebhooks:

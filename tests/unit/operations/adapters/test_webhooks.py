@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from models.errors import UsageError
-from operations.adapters.webhooks import RealWebhooks, decode_secret, sign
+from models.fields.webhook_secret import decode_secret
+from operations.adapters.webhooks import RealWebhooks, sign
 from operations.mail.message import Fate
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -33,12 +33,6 @@ def test_secret_without_prefix_is_the_key_itself():
     encoded = base64.b64encode(b"abc").decode()
 
     assert (b"abc", b"abc") == (decode_secret("abc"), decode_secret(f"whsec_{encoded}"))
-
-
-def test_broken_secret_is_refused_at_the_start():
-    """A secret that cannot be decoded never signs anything."""
-    with pytest.raises(UsageError, match="not base64"):
-        decode_secret("whsec_***")
 
 
 @pytest.mark.parametrize(
