@@ -32,8 +32,12 @@ from serving.access.repeats import (
 )
 from serving.context import Context
 from serving.guarding import GuardedRoute, Handle, tell_unserved
-from serving.parameters import refuse_nul, refuse_unknown_parameters, restate_parameters
-from serving.refusals import HttpError
+from serving.refusals import (
+    HttpError,
+    refuse_nul,
+    refuse_unknown_parameters,
+    restate_parameters,
+)
 
 _Route = TypeVar("_Route", bound=Callable[..., Any])
 

@@ -1,16 +1,20 @@
 """
 What HTTP says of an error: its status, and what only HTTP can refuse.
 
-Also entity tags: what a caller has seen, and what there is now (RFC 9110, 13).
+That is entity tags, of what a caller has seen (RFC 9110, 13), and parameters: those of
+paths and queries that are unknown are refused, with a suggestion.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from typing import Any, Final, NotRequired
 
+from fastapi import Request
+from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
@@ -22,10 +26,12 @@ from models.errors import (
     MinutehandError,
     NotFoundError,
     Problem,
+    RuleError,
     StaleError,
     UnreachableError,
     UsageError,
 )
+from models.fields.strict_model import DocumentModel, make_complaint, show, suggest
 from models.json_form import write_json
 
 #: One strong entity tag, or any.
@@ -226,3 +232,71 @@ def read_revision(tag: str | None) -> int | None:
     if not re.fullmatch(r"[0-9]{1,9}", tag):
         raise StaleError(f'no revision has the entity tag "{tag[:80]}"', current=None)
     return int(tag)
+
+
+def refuse_unknown_parameters(request: Request, dependant: Dependant) -> None:
+    """
+    Refuse what the route would ignore.
+
+    Raises:
+        HttpError: With an entry for each unknown parameter.
+    """
+    known = sorted(set(_find_names(dependant)))
+    parts = []
+    for name in request.query_params:
+        if name not in known:
+            message = f"{show(name)} is not a parameter of this route."
+            hint = suggest(name, known) if known else "It takes none."
+            parts.append(make_part(message, hint, parameter=name))
+    if parts:
+        raise _refuse(parts)
+
+
+def refuse_nul(request: Request) -> None:
+    """
+    Refuse what no database could look for.
+
+    Raises:
+        HttpError: With an entry for each parameter that has such a character.
+    """
+    given = [*request.path_params.items(), *request.query_params.multi_items()]
+    parts = [
+        make_part("It contains a NUL character.", "Remove it.", parameter=name)
+        for name, value in given
+        if "\0" in str(value)
+    ]
+    if parts:
+        raise _refuse(parts)
+
+
+def restate_parameters(error: RequestValidationError) -> HttpError:
+    """Return what FastAPI found wrong with parameters, in our words."""
+    parts = []
+    for found in error.errors():
+        if found["loc"][0] == "path":
+            msg = f"there is no {found['loc'][1]} {show(found['input'])}"
+            return HttpError(HTTPStatus.NOT_FOUND, msg.replace("_id ", " "))
+        complaint = make_complaint(found, DocumentModel)
+        name = ".".join(map(str, found["loc"][1:]))
+        parts.append(make_part(complaint.message, complaint.hint, parameter=name))
+    return _refuse(parts)
+
+
+def refuse_parameter(name: str, error: RuleError) -> HttpError:
+    """Return the refusal of a parameter that only its route can read."""
+    return _refuse([make_part(error.message, error.hint, parameter=name)])
+
+
+def _refuse(parts: list[ProblemPart]) -> HttpError:
+    first = parts[0]
+    told = f"{first['parameter']}: {first['message']} {first['hint']}".rstrip()
+    refused = HttpError(HTTPStatus.UNPROCESSABLE_ENTITY, told)
+    refused.parts.extend(parts)
+    return refused
+
+
+def _find_names(dependant: Dependant) -> Iterator[str]:
+    """Yield the query parameters of a route and of what it depends on."""
+    yield from (each.alias for each in dependant.query_params)
+    for inner in dependant.dependencies:
+        yield from _find_names(inner)

@@ -29,8 +29,7 @@ from serving.guarding import (
     make_context,
     tell_unserved,
 )
-from serving.parameters import refuse_nul
-from serving.refusals import find_status
+from serving.refusals import find_status, refuse_nul
 from serving.signing_in import demand_own_page, find_person
 from web.forms import Form, read_form
 from web.preferences import keep_choice

@@ -35,7 +35,7 @@ from overview.why.instant import explain_asked
 from serving.context import Context, Operator, Viewer
 from serving.cursors import Paged
 from serving.guarding import Body
-from serving.parameters import refuse_parameter
+from serving.refusals import refuse_parameter
 
 router = APIRouter(
     prefix=f"{ROOT}/actions/{{uid}}", tags=["actions"], route_class=ApiRoute
