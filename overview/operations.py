@@ -241,18 +241,16 @@ def fetch_shown_part(
 
 
 def fetch_filled_part(
-    connection: sa.Connection, wanted: OperationFilter, page: Page, *, looks: int = 8
+    connection: sa.Connection, wanted: OperationFilter, page: Page
 ) -> Part[ShownOperation]:
     """
     Return a part as ``fetch_shown_part`` does, but go on while it is not full.
 
-    Args:
-        page: Which part.
-        looks: How often to look at so many operations as one part may.
+    Eight times at most: each looks at as many operations as one part may.
     """
     rows: list[sa.Row[Any]] = []
     after = page.after
-    for _look in range(looks):
+    for _look in range(8):
         part = fetch_operations(connection, wanted, Page(page.limit - len(rows), after))
         rows += part.entries
         after = part.following

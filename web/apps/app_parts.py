@@ -174,16 +174,15 @@ def make_document(uid: str, part: str, entries: Entries) -> Entry:
             found: Any = {head: entries[""].get(head) for head in heads}
             return {"uid": uid, **found}
         case "templates":
-            found = {name: _without(each, "name") for name, each in entries.items()}
+            found = {
+                name: {key: value for key, value in each.items() if key != "name"}
+                for name, each in entries.items()
+            }
         case "holidays":
             found = {name: each.get("days", []) for name, each in entries.items()}
         case _:
             found = [*entries.values()]
     return {"uid": uid, part: found}
-
-
-def _without(entry: Entry, name: str) -> Entry:
-    return {key: value for key, value in entry.items() if key != name}
 
 
 def show_entry(part: AppPart, entry: Mapping[str, Any]) -> Form:

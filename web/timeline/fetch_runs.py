@@ -26,6 +26,9 @@ from web.timeline.lane_chart import LaneRun
 #: How long before the window an operation that has ended may have been recorded.
 REACH = timedelta(hours=6)
 
+#: Overlaps and crowded minutes that are told; all are counted.
+MOST_COLLISIONS = 20
+
 _MINUTE_S = 60
 
 _run = operations.c
@@ -167,7 +170,7 @@ def fetch_stretches(
 
 
 def fetch_overlaps(
-    connection: sa.Connection, window: Window, uids: Collection[str], *, limit: int
+    connection: sa.Connection, window: Window, uids: Collection[str]
 ) -> tuple[list[RunOverlap], int]:
     """Return where runs of an action overlap, latest first, and how often they do."""
     if not uids:
@@ -205,14 +208,14 @@ def fetch_overlaps(
         )
         .where(columns.former_until > columns.started_at)
         .order_by(columns.started_at.desc(), columns.id)
-        .limit(limit)
+        .limit(MOST_COLLISIONS)
     )
     rows = connection.execute(query).all()
     return [RunOverlap(*row[:-1]) for row in rows], rows[0][-1] if rows else 0
 
 
 def fetch_crowds(
-    connection: sa.Connection, window: Window, slots: Mapping[Queue, int], *, limit: int
+    connection: sa.Connection, window: Window, slots: Mapping[Queue, int]
 ) -> tuple[list[Crowd], int]:
     """
     Return the minutes in which more was due than could run, worst first, and how many.
@@ -220,7 +223,6 @@ def fetch_crowds(
     Args:
         window: The part of it that is past counts.
         slots: What the living workers of each queue run at a time, unless nothing.
-        limit: The most that are returned.
     """
     if not slots:
         return [], 0
@@ -237,7 +239,7 @@ def fetch_crowds(
         .group_by(seen.queue, minute)
         .having(sa.or_(*is_crowded))
         .order_by(count.desc(), minute)
-        .limit(limit)
+        .limit(MOST_COLLISIONS)
     )
     rows = connection.execute(query).all()
     crowds = []

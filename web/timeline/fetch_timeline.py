@@ -20,6 +20,7 @@ from operations.fleet.processes import fetch_processes
 from operations.running.pace import fetch_usual
 from overview.installation.figures import count_slots, find_takers
 from web.timeline.fetch_runs import (
+    MOST_COLLISIONS,
     Crowd,
     RunOverlap,
     Window,
@@ -37,9 +38,6 @@ LANES = 30
 #: Runs of a lane that are told one by one; of more, how many there are in each of as
 #: many stretches.
 MOST_RUNS = 150
-
-#: Overlaps and crowded minutes that are told; all are counted.
-MOST_COLLISIONS = 20
 
 _action = scheduled_actions.c
 
@@ -104,11 +102,9 @@ def fetch_timeline(
     following, due = _fetch_next(connection, window, limit=lanes)
     slots = _count_slots(connection)
     overlaps, overlaps_in_all = fetch_overlaps(
-        connection, window, [each.uid for each in busy], limit=MOST_COLLISIONS
+        connection, window, [each.uid for each in busy]
     )
-    crowds, crowds_in_all = fetch_crowds(
-        connection, window, {} if is_ahead else slots, limit=MOST_COLLISIONS
-    )
+    crowds, crowds_in_all = fetch_crowds(connection, window, {} if is_ahead else slots)
     ahead, is_whole = _foresee_crowds(connection, window, slots, planned_from)
     made = _make_lanes(connection, window, busy, following, planned_from, lanes)
     worst = sorted([*crowds, *ahead], key=lambda each: (each.slots - each.due, each.at))
