@@ -57,6 +57,7 @@ from overview.installation.queues import LIVE_IN_ORDER
 from telemetry import MESSAGES_SENT, OCCURRENCES_RECORDED, OPERATIONS_FINISHED
 from web.action_words import KINDS as KIND_WORDS
 from web.charts import LOOKS
+from web.editor.builders import STEPS as OFFERED
 from web.operations.routes import MARKS as COUNTED
 
 
@@ -103,6 +104,11 @@ def find_steps_that_use(name: str) -> set[str]:
         ("celery_app/routing.py: TASK_OF_QUEUE", TASK_OF_QUEUE, WORKER_QUEUES),
         ("operations/fleet/processes.py: AGREED", AGREED, ProcessRole),
         ("operations/steps: STEPS", STEPS, OperationModel.model_fields),
+        (
+            "web/editor/builders.py: STEPS, but for those of the installation",
+            {*OFFERED, "maintenance", "notify"},
+            OperationModel.model_fields,
+        ),
         ("operations/steps/publish.py: KINDS", PUBLISHED, PublishModel.model_fields),
         ("dispatch/dispatcher.py: DECISIONS", DECISIONS, TRANSITIONS[None]),
         ("actions/explaining/why.py: EXIT_WORDS", EXIT_WORDS, EXITS),
