@@ -203,9 +203,6 @@ def _sort_out(
     )
 
 
-_RESOLUTION = timedelta.resolution
-
-
 @dataclass(frozen=True, slots=True)
 class EventCandidate:
     """An event that may be due for an action; times are aware UTC."""
@@ -255,7 +252,7 @@ def decide_event(
     return Decision(
         action.uid,
         action.revision,
-        max(min(waiting), now + _RESOLUTION) if waiting else None,
+        max(min(waiting), now + timedelta.resolution) if waiting else None,
         tuple(operations),
         action.wakes,
     )

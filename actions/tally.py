@@ -14,7 +14,6 @@ from typing import NamedTuple
 from actions.occurrences import Due, Schedule, find_due, walk_due
 from actions.when.searching import count_occurrences, find_last
 
-_RESOLUTION = timedelta.resolution
 _SECOND = timedelta(seconds=1)
 
 
@@ -94,7 +93,7 @@ def tally(
         return _tally_plain(schedule, start, now, latest_only=catch_up.latest_only)
     window = []
     next_due_at = None
-    since = max(start, catch_up.until + _RESOLUTION)
+    since = max(start, catch_up.until + timedelta.resolution)
     for due in walk_due(schedule, uid, start=since, effective_from=effective_from):
         if due.due_at > now:
             next_due_at = due.due_at

@@ -36,8 +36,6 @@ LOSS_DELAY = timedelta(seconds=10)
 #: No pause is longer, however often it was doubled.
 LONGEST_PAUSE = timedelta(days=1)
 
-_SECOND = timedelta(seconds=1)
-
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
@@ -85,7 +83,7 @@ def parse_retry_after(text: str) -> timedelta:
         RuleError: As ``parse_elapsed``, or if it is shorter or longer.
     """
     pause = parse_elapsed(text)
-    if not _SECOND <= pause <= LONGEST_PAUSE:
+    if not timedelta(seconds=1) <= pause <= LONGEST_PAUSE:
         msg = f"{show(text)} is not between a second and a day."
         raise RuleError(msg, "Write PT1S to PT24H.")
     return pause

@@ -73,7 +73,6 @@ MOST_EXCEPTIONS = 1000
 #: The most failures in a row that pause an action.
 MOST_FAILURES = 100
 
-_MINUTE = timedelta(minutes=1)
 
 #: Keys above those of a step: operations, and its own.
 _DEPTH_OF_STEP = 2
@@ -87,7 +86,7 @@ def parse_jitter(text: str) -> Duration:
         RuleError: As ``Duration.parse``, or if it is something else.
     """
     jitter = Duration.parse(text)
-    if jitter.months or jitter.elapsed % _MINUTE or jitter.is_zero:
+    if jitter.months or jitter.elapsed % timedelta(minutes=1) or jitter.is_zero:
         msg = f"{show(text)} is not a whole number of minutes above zero."
         raise RuleError(msg, "Write whole minutes or hours, such as PT5M.")
     if jitter.elapsed > LONGEST_JITTER:

@@ -26,8 +26,6 @@ from models.when import (
 #: First and last day, both included.
 DayRange = tuple[date, date]
 
-_DAY = timedelta(days=1)
-
 
 def make_timing(
     action: ScheduledActionModel,
@@ -84,7 +82,7 @@ def merge_days(ranges: Iterable[DayRange]) -> tuple[DayRange, ...]:
     merged: list[DayRange] = []
     for first, last in sorted(ranges):
         # Compared as a difference: no day follows the last of the calendar.
-        if merged and first - merged[-1][1] <= _DAY:
+        if merged and first - merged[-1][1] <= timedelta(days=1):
             merged[-1] = merged[-1][0], max(last, merged[-1][1])
         else:
             merged.append((first, last))

@@ -42,7 +42,6 @@ from models.fields.zone import load_zone
 #: The key of the default zone in the context of a validation.
 DEFAULT_TIMEZONE = "default_timezone"
 
-_MINUTE = timedelta(minutes=1)
 
 #: Rules of one action; more are better written as one rule, or as several actions.
 MOST_RULES = 20
@@ -234,7 +233,7 @@ def is_below_minute(rule: TimeModel) -> bool:
     match rule:
         case IntervalModel():
             every = parse_interval(rule.every)
-            return not every.is_calendar and every.rest < _MINUTE
+            return not every.is_calendar and every.rest < timedelta(minutes=1)
         case CalendarModel():
             return len(CalendarExpression.parse(rule.calendar).seconds) > 1
         case _:

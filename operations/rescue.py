@@ -66,7 +66,6 @@ _EXPIRED = (
     _run.state == OperationState.RUNNING,
     _run.lease_expires_at <= db_now(),
 )
-_revision = scheduled_action_revisions.c
 _attempts_left = _run.attempts_allowed - _run.attempt
 _FAILED = {"state": OperationState.FAILED, "finished_at": db_now(), **NO_CLAIM}
 
@@ -107,7 +106,7 @@ def _expired_statement() -> sa.Select[Any]:
     # Between two statements another lease may have run out, and its operation may have
     # no attempt left.
     return (
-        sa.select(_run.id, _attempts_left, _revision.document)
+        sa.select(_run.id, _attempts_left, scheduled_action_revisions.c.document)
         .outerjoin(scheduled_action_revisions, IS_REVISION)
         .where(*_EXPIRED, _attempts_left > 0)
     )

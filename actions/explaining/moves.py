@@ -13,8 +13,6 @@ from actions.when.excluding import get_local_day
 from actions.when.moving import find_goal
 from models.units import show_instant
 
-_MINUTE = timedelta(minutes=1)
-
 
 def describe_origin(schedule: Schedule, at: datetime) -> str:
     """
@@ -55,7 +53,7 @@ def describe_departure(schedule: Schedule, minute: datetime) -> str | None:
     """
     for rule in schedule.rules:
         at = rule.next_from(minute)
-        if at is None or at >= minute + _MINUTE:
+        if at is None or at >= minute + timedelta(minutes=1):
             continue
         day = get_local_day(at, rule.zone)
         if not schedule.excluded.covers(day):

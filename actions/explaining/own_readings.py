@@ -174,7 +174,6 @@ ASTRAY = timedelta(days=2)
 #: How far ahead the next day with a time of day may be: two, if one was left out.
 _AHEAD = timedelta(days=4)
 
-_MONTHS_OF_YEAR = 12
 _DAY = timedelta(days=1)
 
 
@@ -192,7 +191,7 @@ def read_clocks(zone: ZoneInfo, begin: datetime, end: datetime) -> ZoneClocks:
 
 def count_from(day: date, *, months: int, days: int) -> date:
     """Return *day* plus *months*, but not past the end of the month, plus *days*."""
-    years, index = divmod(day.month - 1 + months, _MONTHS_OF_YEAR)
+    years, index = divmod(day.month - 1 + months, 12)
     year, month = day.year + years, index + 1
     last = monthrange(year, month)[1]
     return date(year, month, min(day.day, last)) + days * _DAY

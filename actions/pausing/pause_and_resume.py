@@ -79,8 +79,6 @@ def write_pause(
     change_actions(connection, changes, Change.PAUSED, by=by, note=pause.told)
 
 
-_action = scheduled_actions.c
-
 #: The columns of an action that is not paused.
 _FREE = {**UNPAUSED, "pause_scope": None}
 
@@ -252,7 +250,7 @@ def resume_many(
 ) -> Switched:
     """As ``resume_action``, of an app all or none; as ``pause_many``."""
     apps = connection.execute(
-        sa.select(_action.app).distinct().where(is_one_of(connection, uids))
+        sa.select(scheduled_actions.c.app).distinct().where(is_one_of(connection, uids))
     ).scalars()
     above = {app: hold_bounds(connection, app, bounds) for app in sorted(apps)}
     rows = lock_actions(connection, is_one_of(connection, uids))

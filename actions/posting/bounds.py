@@ -30,8 +30,6 @@ from models.units import format_age, format_count, show_instant
 _LOOKED_AT = 1000
 _WITHIN = timedelta(days=366)
 
-_HOUR = timedelta(hours=1)
-_DAY = timedelta(days=1)
 
 #: Actions of an app that are examined: each takes some milliseconds.
 _EXAMINED = 200
@@ -193,10 +191,10 @@ def _count_hours(
     schedule = read_timing(timing)
     if schedule is None:
         return
-    begin, end = now, now + _DAY
+    begin, end = now, now + timedelta(days=1)
     while begin < end:
         hour = begin.replace(minute=0, second=0, microsecond=0)
-        until = min(hour + _HOUR, end)
+        until = min(hour + timedelta(hours=1), end)
         yield hour, len(find_occurrences(schedule, begin, until, limit=most))
         begin = until
 

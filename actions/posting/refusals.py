@@ -319,9 +319,6 @@ def refuse_repeated(
         raise InvalidDocumentError(tuple(problems[:MOST_PROBLEMS]))
 
 
-_RESOLUTION = timedelta.resolution
-
-
 def find_passed_due_date(
     timing: TimingModel, schedule: Schedule, oldest: datetime
 ) -> Problem | None:
@@ -337,7 +334,7 @@ def find_passed_due_date(
         return None
     # An excepted day has not passed: that is a doubt, and no reason to refuse.
     whole = replace(schedule, excluded=NO_DAYS)
-    if whole.next_from(oldest + _RESOLUTION) is not None:
+    if whole.next_from(oldest + timedelta.resolution) is not None:
         return None
     rule = timing.when[0]
     assert isinstance(rule, DueDateModel)  # all of them are, see above

@@ -35,8 +35,6 @@ _CALENDAR = re.compile(
     r"(?:(?P<weekdays>[A-Z]\S*) )?\*-\S+-(?P<days>[\d,./*]+) \S+:00(?: \S+)?", re.ASCII
 )
 
-_HOURS = 24
-_MINUTES = 60
 _DAYS = 31
 
 
@@ -80,7 +78,7 @@ class ClockWords:
     def _describe_pattern(self) -> str:
         """Return how often the rule is due, and during which hours."""
         minutes = self._describe_minutes()
-        step = _even_step(self.hours, _HOURS)
+        step = _even_step(self.hours, 24)
         if step == 1:
             return minutes
         if step is not None and len(self.minutes) == 1:
@@ -96,7 +94,7 @@ class ClockWords:
 
     def _describe_minutes(self) -> str:
         """Return how often the rule is due within an hour."""
-        step = _even_step(self.minutes, _MINUTES)
+        step = _even_step(self.minutes, 60)
         if step == 1:
             return "every minute"
         if step is not None and self.minutes[0] == 0:

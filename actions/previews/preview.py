@@ -45,7 +45,6 @@ _ENDED = "Never due again: ends_at has passed."
 _FROM_EVENTS = "Occurrences depend on events, so none can be foreseen."
 _FROM_ACTION = "It starts as another action ends, so no time can be foreseen."
 
-_SECOND = timedelta(seconds=1)
 _MINUTE = timedelta(minutes=1)
 
 
@@ -138,7 +137,10 @@ def make_preview(
     occurrences = _annotate(schedule, found, action.uid, viewer_zone)
     if not at_second:  # they are sent on the minute
         occurrences = tuple(
-            replace(each, sent_at=each.sent_at + (-each.sent_at.second % 60) * _SECOND)
+            replace(
+                each,
+                sent_at=each.sent_at + timedelta(seconds=-each.sent_at.second % 60),
+            )
             for each in occurrences
         )
     if not found:

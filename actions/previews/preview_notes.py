@@ -37,8 +37,6 @@ NIGHTS_SHOWN = 2
 #: Local times named in one note.
 _TIMES_SHOWN = 4
 
-_SECOND = timedelta(seconds=1)
-
 
 @dataclass(frozen=True, slots=True)
 class ClockChange:
@@ -127,7 +125,7 @@ def find_clock_changes(
 
 def get_clock_change_at(zone: ZoneInfo, instant: datetime) -> ClockChange | None:
     """Return the clock change of *zone* at *instant* (aware UTC); None if none."""
-    before = (instant - _SECOND).astimezone(zone).utcoffset()
+    before = (instant - timedelta(seconds=1)).astimezone(zone).utcoffset()
     after = instant.astimezone(zone).utcoffset()
     if before is None or after is None or before == after:
         return None

@@ -44,7 +44,6 @@ from models.when import (
 _MOST_EXCLUDED = 5
 
 _SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
-_HOUR = timedelta(hours=1)
 _WEEK = 7
 
 #: Events of the instance in words, as they happen and as they did.
@@ -189,7 +188,7 @@ def describe_duration(text: str) -> str:
     years, months = divmod(duration.months, 12)
     # Weeks are named where their author did.
     weeks, days = divmod(duration.days, _WEEK) if "W" in text else (0, duration.days)
-    hours, below = divmod(duration.rest, _HOUR)
+    hours, below = divmod(duration.rest, timedelta(hours=1))
     minutes, seconds = divmod(below.seconds, 60)
     counts = {
         "year": years,

@@ -46,8 +46,6 @@ from models.small_app import (
 )
 from models.timing import DayRange, make_timing, merge_days, timing_text
 
-_RESOLUTION = timedelta.resolution
-
 
 def apply_holidays(
     connection: sa.Connection,
@@ -142,7 +140,7 @@ def _retime(
         due_at = next_due_at(
             parse_timing(text),
             row.uid,
-            after=min(row.next_due_at or now, now) - _RESOLUTION,
+            after=min(row.next_due_at or now, now) - timedelta.resolution,
             effective_from=row.effective_from,
         )
         values = {"timing": text, "next_due_at": due_at, "updated_at": written}

@@ -32,9 +32,6 @@ from models.errors import NotFoundError
 from models.fields.instants import format_instant
 from models.paging import Page, Part
 
-_action = scheduled_actions.c
-
-
 #: The columns of small apps in lists.
 _LISTED = (
     *("uid", "name", "timezone", "revision"),
@@ -68,7 +65,7 @@ def fetch_apps(
             *(small_apps.c[name] for name in _LISTED),
             count(users),
             count(domains),
-            count(scheduled_actions, _action.deleted_at.is_(None)),
+            count(scheduled_actions, scheduled_actions.c.deleted_at.is_(None)),
         )
         .where(small_apps.c.deleted_at.is_(None), *belongs_to(app, small_apps.c.uid))
         .order_by(small_apps.c.uid)

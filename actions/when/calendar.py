@@ -21,8 +21,6 @@ from models.fields.instants import LAST_YEAR
 from models.fields.zone import load_zone
 from models.when import CalendarModel
 
-_SECOND = timedelta(seconds=1)
-
 #: Local times differ from UTC by less than this.
 _LARGEST_OFFSET = timedelta(hours=24)
 
@@ -51,7 +49,7 @@ class CalendarRule:
         leaps over stretches without a match, so a few rounds always suffice.
         """
         if instant.microsecond:
-            instant = instant.replace(microsecond=0) + _SECOND
+            instant = instant.replace(microsecond=0) + timedelta(seconds=1)
 
         while True:
             stretch = get_stretch(self.zone, instant)

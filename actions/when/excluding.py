@@ -17,7 +17,6 @@ from models.fields.zone import first_instant_at
 from models.timing import DayRange
 
 _DAY = timedelta(days=1)
-_SECOND = timedelta(seconds=1)
 
 #: How many runs of excluded days are searched in vain before a rule counts as never
 #: due, such as each Sunday without Sundays. The rarest pair of a date and a weekday,
@@ -99,7 +98,7 @@ def find_day_start(day: date, zone: ZoneInfo, *, after: datetime) -> datetime:
         return first
     # The clocks were set back over midnight, so the day begins a second time.
     second = midnight.replace(tzinfo=zone, fold=1).astimezone(UTC)
-    return max(second, after + _SECOND)
+    return max(second, after + timedelta(seconds=1))
 
 
 def get_local_day(instant: datetime, zone: ZoneInfo) -> date:

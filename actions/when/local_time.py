@@ -23,7 +23,6 @@ from models.fields.zone import first_instant_at
 NO_CLOCK_CHANGE = timedelta(hours=3)
 
 _NO_SHIFT = timedelta()
-_DAY = timedelta(days=1)
 _SECOND = timedelta(seconds=1)
 
 #: How many years of zones are cached: all zones in use, for this year and the next, and
@@ -136,7 +135,7 @@ def _get_stretches(
     changes = [(begin, _offset_at(begin, zone))]
     day = begin
     while day < end:
-        next_day = day + _DAY
+        next_day = day + timedelta(days=1)
         while (offset := _offset_at(next_day, zone)) != changes[-1][1]:
             changed_at = _find_change(max(day, changes[-1][0]), next_day, zone)
             offset = _offset_at(changed_at, zone)

@@ -28,7 +28,6 @@ from models.timing import DayRange
 LONGEST_RUN = 92
 
 _DAY = timedelta(days=1)
-_MINUTE = timedelta(minutes=1)
 _SECOND = timedelta(seconds=1)
 
 
@@ -226,7 +225,7 @@ def get_wall_time(rule: Rule, occurrence: datetime) -> datetime:
     shown = occurrence.astimezone(rule.zone).replace(tzinfo=None)
     stretch = get_stretch(rule.zone, occurrence)
     is_after_gap = stretch.left < stretch.first
-    if not is_after_gap or occurrence - stretch.starts_at >= _MINUTE:
+    if not is_after_gap or occurrence - stretch.starts_at >= timedelta(minutes=1):
         return shown
     twin = rule.without_clock_changes()
     if twin is None or _is_due(twin, shown):

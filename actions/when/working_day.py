@@ -22,7 +22,6 @@ from models.fields.zone import load_zone
 from models.when import WorkingDayModel
 
 _DAY = timedelta(days=1)
-_SECOND = timedelta(seconds=1)
 _DECEMBER = 12
 
 #: Months in a row without such a day, after which there is none any more. The weekdays
@@ -50,7 +49,7 @@ class WorkingDayRule:
     def next_from(self, instant: datetime) -> datetime | None:
         """Return the first occurrence at or after *instant*, as ``Rule`` demands."""
         if instant.microsecond:
-            instant = instant.replace(microsecond=0) + _SECOND
+            instant = instant.replace(microsecond=0) + timedelta(seconds=1)
         floor = get_local_floor(self.zone, instant)
         for day in self._find_days(floor.date()):
             # A day that the zone left out, or a large leap of its clocks, has none.

@@ -20,8 +20,6 @@ from operations.operation_filter import OperationFilter
 from overview.operations import ShownOperation, fetch_shown_operations
 from settings import Settings
 
-_MINUTE = timedelta(minutes=1)
-
 #: Fewer minutes than this prove nothing: the check fails.
 _TICKS = 2
 
@@ -154,5 +152,5 @@ def find_minutes(start: datetime, end: datetime) -> list[datetime]:
     while first <= end:
         if first >= start:
             minutes.append(first)
-        first += _MINUTE
+        first += timedelta(minutes=1)
     return minutes

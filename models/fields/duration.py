@@ -33,10 +33,7 @@ SHORTEST_INTERVAL = timedelta(seconds=1)
 
 _MONTHS_OF_YEAR = 12
 _DAYS_OF_YEAR = 365.25
-_NOTHING = timedelta()
 _DAY = timedelta(days=1)
-_HOUR = timedelta(hours=1)
-_SECOND = timedelta(seconds=1)
 
 #: Characters; a longer text is not a duration, whatever it says.
 _LONGEST_TEXT = 64
@@ -104,7 +101,7 @@ class Duration:
             parsed = isodate.parse_duration(text, as_timedelta_if_possible=False)
             months = int(parsed.years) * _MONTHS_OF_YEAR + int(parsed.months)
             days = _count_days(match["weeks"], match["days"])
-            rest = max(parsed.tdelta - days * _DAY, _NOTHING)
+            rest = max(parsed.tdelta - days * _DAY, timedelta())
         except OverflowError:
             raise _too_long(text) from None
 
@@ -182,7 +179,7 @@ class Duration:
     def __str__(self) -> str:
         """Return the shortest ISO 8601 text that means the same."""
         years, months = divmod(self.months, _MONTHS_OF_YEAR)
-        hours, below = divmod(self.rest, _HOUR)
+        hours, below = divmod(self.rest, timedelta(hours=1))
         minutes, seconds = divmod(below.seconds, 60)
         fraction = f".{self.rest.microseconds:06}".rstrip("0").rstrip(".")
         date = ((years, "Y"), (months, "M"), (self.days, "D"))
@@ -206,7 +203,7 @@ def parse_interval(text: str) -> Duration:
     every = Duration.parse(text)
     if not every.is_calendar and every.rest < SHORTEST_INTERVAL:
         raise RuleError(f"{text!r} is shorter than a second.", "Write PT1S or more.")
-    if every.rest % _SECOND:
+    if every.rest % timedelta(seconds=1):
         msg = f"{text!r} has a fraction of a second; occurrences fall on whole seconds."
         raise RuleError(msg, "Write whole seconds.")
 

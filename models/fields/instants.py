@@ -27,8 +27,6 @@ EXAMPLE = "2026-12-01T09:00:00+01:00"
 #: No place on earth is further from UTC (Kiribati); more is a typo.
 LARGEST_OFFSET = timedelta(hours=14)
 
-_SECOND = timedelta(seconds=1)
-_MINUTES_OF_HOUR = 60
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _TEXT = re.compile(
@@ -193,7 +191,7 @@ def _make_offset(text: str, offset: str) -> timezone:
     hours = int(offset[1:3])
     minutes = int(offset[-2:]) if len(offset) > len("+01") else 0
     size = timedelta(hours=hours, minutes=minutes)
-    if minutes >= _MINUTES_OF_HOUR or size > LARGEST_OFFSET:
+    if minutes >= 60 or size > LARGEST_OFFSET:
         msg = f"{text!r} has the UTC offset {offset}, which no place on earth has."
         raise RuleError(msg, "Write an offset between -14:00 and +14:00.")
 
@@ -207,7 +205,8 @@ def _find_local(text: str, local: datetime, zone: ZoneInfo) -> datetime:
     if shown.replace(tzinfo=None) == local:
         return instant
 
-    last, first = _plain((instant - _SECOND).astimezone(zone)), _plain(shown)
+    before = (instant - timedelta(seconds=1)).astimezone(zone)
+    last, first = _plain(before), _plain(shown)
     msg = (
         f"{text!r} does not exist in {zone.key}: "
         f"the clocks go from {last} straight to {first}."

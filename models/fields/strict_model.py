@@ -161,19 +161,17 @@ def _read_part(part: Any, start: int, handler: ValidatorFunctionWrapHandler) -> 
         raise refuse_all(error.title, details) from None
 
 
-def complain(
-    error: ValidationError, model: type[BaseModel], *, at: tuple[int | str, ...] = ()
-) -> list[InitErrorDetails]:
-    """Return the complaints of *error* about a *model* that is found *at* a place."""
+def complain(error: ValidationError, model: type[BaseModel]) -> list[InitErrorDetails]:
+    """Return the complaints of *error* about a *model*."""
     return [
         # A value that is not an object is left to the model that has it as a field,
         # and that has an example.
         InitErrorDetails(
-            type=found["type"], loc=at, input=found["input"], ctx=found.get("ctx", {})
+            type=found["type"], loc=(), input=found["input"], ctx=found.get("ctx", {})
         )
         if found["type"] == "model_type" and not found["loc"]
         else refuse(
-            make_complaint(found, model), loc=(*at, *found["loc"]), value=found["input"]
+            make_complaint(found, model), loc=found["loc"], value=found["input"]
         )
         for found in islice(error.errors(include_url=False), MOST_PROBLEMS)
     ]

@@ -57,7 +57,6 @@ MOST_MISSED = 1_000
 #: begins with one.
 _QUARTER_S = 900
 
-_SECOND = timedelta(seconds=1)
 
 _run = operations.c
 _revision = scheduled_action_revisions.c
@@ -230,7 +229,7 @@ def list_missed(
     if timing is None or last is None:
         return [first]
     begin = first if since is None else max(first, since)
-    end = datetime.fromisoformat(last) + _SECOND
+    end = datetime.fromisoformat(last) + timedelta(seconds=1)
     try:
         return find_occurrences(parse_timing(timing), begin, end, limit=limit)
     except RuleError:

@@ -19,9 +19,7 @@ from actions.previews.preview_notes import ClockChange, find_clock_changes
 from models.fields.zone import first_instant_at
 from models.operation_state import LIVE_STATES, OperationState
 
-_DAY = timedelta(days=1)
 _HOUR = timedelta(hours=1)
-_SECOND = timedelta(seconds=1)
 
 
 class HourKind(StrEnum):
@@ -118,12 +116,12 @@ def find_local_days(first: date, days: int, zone: ZoneInfo) -> list[CalendarDay]
         first: Local date of *zone*, years 1970 to 9990.
         days: At least 1.
     """
-    dates = [first + number * _DAY for number in range(days + 1)]
+    dates = [first + timedelta(days=number) for number in range(days + 1)]
     bounds = [first_instant_at(datetime.combine(e, time()), zone) for e in dates]
     found = []
     for day, (since, until) in zip(dates, pairwise(bounds), strict=False):
         if since < until:
-            changes = find_clock_changes(zone, since - _SECOND, until)
+            changes = find_clock_changes(zone, since - timedelta(seconds=1), until)
             change = next(iter(changes), None)
             hours = tuple(_find_hours(since, until, zone, change))
             found.append(CalendarDay(day, hours, change))

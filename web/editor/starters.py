@@ -16,7 +16,6 @@ from importlib.resources import files
 from models.errors import NotFoundError
 from models.fields.strict_model import find_near
 
-_DAY = timedelta(days=1)
 _MONTH = timedelta(days=32)  # from a first day always into the next month
 
 
@@ -124,7 +123,7 @@ def _fill_in(text: str, today: date, calendars: Collection[str]) -> str:
     """Return *text* with its dates and holidays."""
     next_month = (today.replace(day=1) + _MONTH).replace(day=1)
     # A year in which Christmas is still to come.
-    year = (today + 7 * _DAY).year
+    year = (today + timedelta(days=7)).year
     named = [{"calendar": name} for name in sorted(calendars)]
     filled = {
         "holidays": json.dumps(named or ["{{year}}-12-25", "{{following_year}}-01-01"]),

@@ -33,8 +33,6 @@ _SHAPES = [(length, first) for length in range(28, 32) for first in range(7)]
 
 _TERM = re.compile(r"([*?]|\w+)(?:-(\w+))?(?:/(\w+))?")
 
-_HOUR = timedelta(hours=1)
-
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
@@ -271,7 +269,7 @@ def name_offset(offset: timedelta) -> str:
     >>> name_offset(timedelta(hours=2)), name_offset(timedelta(0))
     ('Etc/GMT-2', 'UTC')
     """
-    hours, rest = divmod(offset, _HOUR)
+    hours, rest = divmod(offset, timedelta(hours=1))
     if rest or not -12 <= hours <= 14:
         refuse(
             f"No zone is always {offset} ahead of UTC. Give the entry a zone by name,"
