@@ -104,8 +104,8 @@ def make_steps_table(steps: Sequence[ShownStep], zone: ZoneInfo) -> Table:
     table = make_table(("step", "state", "attempt", "started", "took", "what"))
     for step in steps:
         what = step.error or describe_result(step.result)
-        if step.state is StepState.RUNNING:
-            told = (format_progress(step.progress), _describe_eta(step, zone))
+        if step.state is not StepState.SUCCEEDED:
+            told = (format_progress(step.progress), _describe_eta(step, zone), what)
             what = "; ".join(each for each in told if each)
         table.add_row(
             step.name,

@@ -225,7 +225,8 @@ def run_and_fail(call: Call) -> str:
         context.say("x" * 100, level=LogLevel.WARNING)
         return {}
 
-    def fail(_context: StepContext, _asked: object) -> StepResult:
+    def fail(context: StepContext, _asked: object) -> StepResult:
+        context.progress(1, 3, "countries")
         raise StepError("nothing is staged", permanent=True)
 
     steps = {"refresh": succeed, "publish": fail}
@@ -285,6 +286,7 @@ def test_state_is_one_word(call: Call):
     """
     Whatever it is, the exit code is 0; only an unknown id is an error. Attempts of what
     failed for good that are left over are not made, and nobody should wait for them.
+    How far it came is told.
     """
     operation_id = run_and_fail(call)
     shown = call("operations", "show", operation_id).out
@@ -297,6 +299,7 @@ def test_state_is_one_word(call: Call):
 
     assert "a step failed; no other attempt will follow" in shown
     assert "if another attempt" not in shown
+    assert "1/3 countries; nothing is staged" in shown
     assert ("failed\n", 0) == (at_once.out, at_once.code)
     assert at_once == waiting
     assert {"id": operation_id, "state": "failed", "is_final": True} == data
