@@ -9,10 +9,12 @@ workers render in a process that has limits (operations/adapters/renderer.py).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from traceback import walk_tb
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError
+from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError
 from jinja2.exceptions import SecurityError
+from jinja2.lexer import Lexer
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from models.errors import StepError
@@ -73,9 +75,11 @@ class MailTemplate:
             raise self._explain(part, error) from error
 
     def _explain(self, part: str, error: Exception) -> StepError:
-        line = getattr(error, "lineno", None)
+        line = _find_line(error)
         where = f"{part}, line {line}" if line else part
-        said = str(error)[:_LONGEST_ERROR] or type(error).__name__
+        # Python's own errors of syntax name a line of what Jinja2 made of it.
+        said = str(getattr(error, "msg", error))[:_LONGEST_ERROR]
+        said = said or type(error).__name__
         if isinstance(error, MemoryError):
             said = (
                 f"it needs more than {MEMORY_BYTES >> 20} MiB of memory. Make less text"
@@ -118,3 +122,16 @@ class MailTemplate:
         except _MISTAKES as error:
             raise self._explain(part, error) from error
         return "".join(pieces)
+
+
+def _find_line(error: Exception) -> int | None:
+    """Return the line of the template that was read, or rendered, as *error* came."""
+    if isinstance(error, TemplateSyntaxError):
+        return error.lineno
+    line = None
+    for frame, number in walk_tb(error.__traceback__):
+        if frame.f_code.co_filename == "<template>":
+            line = number
+        elif frame.f_code is Lexer.wrap.__code__:
+            line = frame.f_locals["lineno"]
+    return line

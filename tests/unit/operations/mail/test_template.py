@@ -42,7 +42,10 @@ def test_subject_is_one_line():
         ("{% for i in range(99999) %}{{ 'x' * 99 }}{% endfor %}", "longer than"),
         ("{{ range(999999999) }}", "[Rr]ange too big"),
         ("{{ " + "(" * 50_000 + ")" * 50_000 + " }}", "nested too deeply"),
-        ("{% for i in [1] %}" * 30 + "{% endfor %}" * 30, "too many statically nested"),
+        (
+            "{% for i in [1] %}" * 30 + "{% endfor %}" * 30,
+            "too many statically nested blocks$",
+        ),
         ("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "calls itself without end"),
         ("{{ 7 ** 99999 }}", "digits"),
     ],
@@ -53,6 +56,22 @@ def test_bad_template_is_permanent_and_named(source: str, reason: str):
         render(text=source)
 
     assert e.value.permanent
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{% if %}",
+        "{{ " + "9" * 5_000 + " }}",
+        "{{ usr }}",
+        "{{ 1 / 0 }}",
+        "{% macro m() %}{{ usr }}{% endmacro %}{{ m() }}",
+    ],
+)
+def test_line_of_a_mistake_is_told(source: str):
+    """Whether it shows when it is compiled or when it is rendered."""
+    with pytest.raises(StepError, match="text, line 2"):
+        render(text=f"Hello,\n{source}\n")
 
 
 def test_template_without_body_is_refused():
