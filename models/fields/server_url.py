@@ -35,7 +35,7 @@ _OF_REDIS = (
     *("ssl_certfile", "ssl_keyfile", "ssl_password", "ssl_check_hostname"),
 )
 _PARAMETERS = {
-    **dict.fromkeys(("redis", "rediss"), _OF_REDIS),
+    **dict.fromkeys(("redis", "rediss", "sentinel"), _OF_REDIS),
     **dict.fromkeys(("amqp", "amqps"), ("login_method",)),
     "redis+socket": ("virtual_host",),
 }
@@ -118,20 +118,25 @@ def _read_broker(url: str, hint: str) -> str:
         hint = "Write redis+socket:///run/redis/redis.sock?virtual_host=0."
         if parts.hostname or not parts.path.strip("/"):
             raise RuleError("has no absolute path to a socket.", hint)
-    for key, value in parse_qsl(parts.query, keep_blank_values=True):
-        known = _PARAMETERS.get(scheme, ())
-        if key not in known:
-            places = f"only {', '.join(known)}" if known else "nothing"
-            msg = f"has {key!r} after the path, where {places} may be."
-            raise RuleError(msg, hint)
-        if key == "ssl_cert_reqs" and value not in _CERTIFICATES:
-            msg = f"has {value!r} as ssl_cert_reqs."
-            raise RuleError(msg, suggest(value, _CERTIFICATES))
-        if key == "virtual_host":
-            database = value or "none"
-    if database and not database.isdecimal():
+    given = _read_parameters(scheme, parts, hint)
+    if not given.get("virtual_host", database or "0").isdecimal():
         raise RuleError("has a database that is not a number.", hint)
     return f"{scheme}://{rest}"
+
+
+def _read_parameters(scheme: str, parts: SplitResult, hint: str) -> dict[str, str]:
+    """Return what stands behind the path of a broker, if kombu takes it."""
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    known = _PARAMETERS.get(scheme, ())
+    for key in given.keys() - known:
+        places = f"only {', '.join(known)}" if known else "nothing"
+        msg = f"has {key!r} after the path, where {places} may be."
+        raise RuleError(msg, hint)
+    certificates = given.get("ssl_cert_reqs", _CERTIFICATES[0])
+    if certificates not in _CERTIFICATES:
+        msg = f"has {certificates!r} as ssl_cert_reqs."
+        raise RuleError(msg, suggest(certificates, _CERTIFICATES))
+    return given
 
 
 #: ``shop=redis://...``: the beginning of a connection in a list. A comma or space in a
@@ -151,7 +156,7 @@ def read_connections(text: str, *, with_own: bool = False) -> dict[str, str]:
 
     Raises:
         RuleError: If it has another form, has a name twice, or names a broker that
-            we could not send to. The message never contains a part of a URL.
+            we could not send to. The message has nothing that may be a password.
     """
     hint = "Write shop=redis://:password@host:6379/0,crm=amqp://user:password@host//."
     found = list(_NAMED.finditer(text))
@@ -182,8 +187,10 @@ def _read_task_url(url: str) -> str:
         return read_broker_url(url)
     hint = "Write sentinel://host:26379;sentinel://other:26379."
     for each in servers:
-        if not _split(each.partition("://")[2], f"{hint} {_ESCAPED}").hostname:
+        parts = _split(each.partition("://")[2], f"{hint} {_ESCAPED}")
+        if not parts.hostname:
             raise RuleError("names no server.", hint)
+        _read_parameters("sentinel", parts, hint)
     return url
 
 

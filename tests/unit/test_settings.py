@@ -408,6 +408,7 @@ def test_connections_are_read_by_name(separator: str) -> None:
         ("shop=redis+sentinel://:hunter2@shop", "'shop' that is a Redis Sentinel"),
         ("shop=sentinel://:hunter2@a;sentinel://", "'shop' that names no server"),
         ("shop=sentinel://:hunter2@a", "'shop', without the name of their master"),
+        ("shop=sentinel://:hunter2@a?sll=1", "'shop' that has 'sll' after the path"),
         ("a=redis://a,shop=memory://hunter2", "'shop' to memory://"),
     ],
 )
