@@ -67,6 +67,10 @@ MINUTE = timedelta(minutes=1)
 #: else rescues what was lost.
 LEFT_S = 10.0
 
+#: From a tick that left out what another session kept locked to the next one. Long
+#: enough for all that is done between ticks.
+LOCKED_AGAIN = timedelta(seconds=20)
+
 #: Seconds between two looks at the lease and at what waits to be sent.
 PAUSE_S = 1.0
 
@@ -158,7 +162,7 @@ class Scheduler(SchedulerParts):
                 chunk=self.settings.chunk,
                 is_over=lambda: self.monotonic() >= gives_way_at,
             )
-            self.next_look_at = self._find_next_look()
+            self._plan(report)
         except MinutehandError:
             self.dispatcher.drop()
             TICKS.labels("failed").inc()
@@ -186,17 +190,21 @@ class Scheduler(SchedulerParts):
                 lookback=self.settings.lookback,
                 chunk=self.settings.chunk,
             )
-            self.next_look_at = self._find_next_look()
+            self._plan(report)
         except MinutehandError:
             self.dispatcher.drop()
             raise
         return report
 
-    def _find_next_look(self) -> datetime | None:
+    def _plan(self, report: TickReport) -> None:
+        """Find when the next look is; what is locked is for a tick that comes soon."""
         assert self._ticked_at is not None  # a first tick has set both
         assert self.next_tick_at is not None
+        if report.locked:
+            self._ticked_at = report.now
+            self.next_tick_at = min(self.next_tick_at, report.now + LOCKED_AGAIN)
         with reading(self.engine) as connection:
-            return fetch_next_look(
+            self.next_look_at = fetch_next_look(
                 connection, since=self._ticked_at, until=self.next_tick_at
             )
 

@@ -59,6 +59,8 @@ class Event(StrEnum):
     BULK_CHANGE_FAILED = "bulk_change_failed"
     BACKFILL_ENDED = "backfill_ended"
     FLIGHT_FAILED = "flight_failed"
+    LOCK_HELD = "lock_held"
+    ROWS_LEFT_OUT = "rows_left_out"
     ACTION_QUARANTINED = "action_quarantined"
     SEND_FAILED = "send_failed"
     BROKER_LOST = "broker_lost"

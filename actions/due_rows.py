@@ -173,6 +173,19 @@ def _is_paused_above(asked: sa.FromClause) -> sa.ColumnElement[bool]:
     return asked.c.app.in_(apps) | (whole & (asked.c.queue != Queue.DEFAULT))
 
 
+def fetch_left(
+    connection: sa.Connection, *, until: datetime
+) -> tuple[int, datetime | None]:
+    """Return how many actions have been due by *until*, and since when (None: none)."""
+    row = connection.execute(
+        sa.select(sa.func.count(), sa.func.min(_action.next_due_at)).where(
+            *(_IS_DUE, _action.next_due_at <= until),
+            ~_is_paused_above(scheduled_actions),
+        )
+    ).one()
+    return row[0], row[1]
+
+
 @cache
 def _due_statement(dialect: str) -> sa.Executable:
     uids = json_rows(dialect, {"uid": sa.Text()}, "uids")
@@ -305,12 +318,13 @@ def quarantine(
         now: Aware UTC.
 
     Returns:
-        False if the action has changed since it was read; nothing is written then.
+        False if the action has changed since it was read, or somebody else has locked
+        it; nothing is written then.
     """
     locked = connection.execute(
         sa.select(_action.uid)
         .where(_action.uid == action.uid, _action.revision == action.revision)
-        .with_for_update()
+        .with_for_update(skip_locked=True)
     ).one_or_none()
     if locked is None:
         return False

@@ -31,7 +31,7 @@ from actions.due_rows import (
 )
 from models.database.engine import reading
 from models.decision import Decision
-from models.errors import MinutehandError, RuleError
+from models.errors import LockedError, MinutehandError, RuleError
 from models.fields.strict_model import say
 from models.occurrence import LOOKBACK
 from telemetry import ACTIONS_QUARANTINED, Event
@@ -67,6 +67,8 @@ class TickReport:
         due: How many actions were due.
         recorded: How many operations were recorded.
         sent: How many messages the broker took.
+        locked: How many actions were left out, since another session keeps their rows
+            locked; the next tick goes on.
         quarantined: Actions put into quarantine, each with the reason for its admin.
         is_cut: Whether it gave way before all was decided; the next tick goes on.
     """
@@ -76,16 +78,23 @@ class TickReport:
     due: int = 0
     recorded: int = 0
     sent: int = 0
+    locked: int = 0
     quarantined: list[tuple[ActionRevision, str]] = field(default_factory=list)
     is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """How many operations of one chunk were recorded, and how many were sent."""
+    """
+    What became of one chunk: how many operations were recorded, and how many were sent.
+
+    Args:
+        locked: How many actions were left out, since their rows are locked.
+    """
 
     recorded: int
     sent: int
+    locked: int = 0
 
 
 class Dispatching(Protocol):
@@ -249,10 +258,11 @@ class _Tick:
         """Settle *uids* after an error that may be the fault of one of them."""
         try:
             yield
-        except _NOT_OF_ONE_ACTION:
-            raise
-        except Exception:
-            log.exception(Event.FLIGHT_FAILED, actions=len(uids))
+        except Exception as error:
+            if not isinstance(error, LockedError):  # what is locked is left out now
+                if isinstance(error, _NOT_OF_ONE_ACTION):
+                    raise
+                log.exception(Event.FLIGHT_FAILED, actions=len(uids))
             self.land()
             self.settle(uids)
 
@@ -273,6 +283,7 @@ class _Tick:
         self.report.due += due
         self.report.recorded += done.recorded
         self.report.sent += done.sent
+        self.report.locked += done.locked
 
 
 _Due = tuple[DueAction, Sequence[EventCandidate], datetime | None]

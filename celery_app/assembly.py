@@ -30,6 +30,7 @@ from celery_app.worker_start import spare_what_stays
 from dispatch.clocks import ZoneAdopter, read_compared_clock
 from dispatch.dispatcher import Dispatcher
 from dispatch.leading import Leading
+from dispatch.locked_rows import LOCK_PATIENCE
 from dispatch.noticer import Noticer
 from dispatch.outbox import Outbox, Sender
 from dispatch.task_outbox import Couriers, TaskOutbox
@@ -131,7 +132,11 @@ class SchedulerParts:
             UsageError: The program does not work on the schema of the database.
             UnreachableError: The database is away.
         """
-        engine = make_engine(settings.database_url, timeout=settings.database_timeout)
+        engine = make_engine(
+            settings.database_url,
+            timeout=settings.database_timeout,
+            lock_timeout=LOCK_PATIENCE,
+        )
         check_schema(engine)
         leader = Leader(
             engine, ttl=settings.lease_ttl, heartbeat=settings.lease_heartbeat

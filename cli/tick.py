@@ -117,6 +117,11 @@ def _print(report: TickReport, *, rescued: int, sent: int) -> None:
     )
     if report.is_cut:
         err().say("The minute ended before all was decided: tick again.")
+    if report.locked:
+        left = format_count(report.locked, "action was", "actions were")
+        err().say(
+            f"{left} left out: another session keeps the rows locked. Tick again."
+        )
     for action, reason in report.quarantined:
         err().say(f"Quarantined {action.uid}: {reason}")
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
+from operator import attrgetter
 
 import sqlalchemy as sa
 import structlog
@@ -22,11 +24,13 @@ from actions.decide import ActionRevision
 from actions.due_rows import ask_advance, quarantine
 from actions.lease import Leader, LeadershipLostError
 from actions.tick import Dispatched
+from dispatch.locked_rows import LockedRows
 from dispatch.outbox import Outbox
 from models.database.engine import read_clock, writing
 from models.database.tables import operations, scheduled_actions
 from models.database.transaction import AtOnce, Flight, Transaction, departing
 from models.decision import Decision, NewOperation, read_missed
+from models.errors import LockedError
 from models.occurrence import make_longer_missed_id
 from models.operation import RecipientFilterModel
 from models.operation_state import OperationState, Reason, Trigger
@@ -39,6 +43,8 @@ from telemetry import OCCURRENCES_RECORDED, OPERATIONS_RESCUED, Event
 
 log = structlog.get_logger()
 
+
+_GET_UID = attrgetter("action_uid")
 
 #: The name in metrics of each state in which an operation is recorded.
 DECISIONS = {
@@ -54,6 +60,7 @@ class _Written:
 
     recorded: Callable[[], Counter[OperationState]]
     found: Callable[[], Sequence[Message]]
+    locked: int
     span: tracing.TraceSpan
 
     def count_recorded(self) -> int:
@@ -90,6 +97,7 @@ class Dispatcher:
     engine: sa.Engine
     leader: Leader
     outbox: Outbox
+    locked: LockedRows = field(default_factory=LockedRows)
     #: The leadership that all below belongs to.
     _fence: int | None = None
     _flying: tuple[Flight, _Written] | None = None
@@ -105,6 +113,8 @@ class Dispatcher:
         """
         Record *decisions*, commit, and send.
 
+        Actions whose rows another session keeps locked are left out.
+
         Raises:
             LeadershipLostError: Nothing was written.
             UnreachableError: The database is away; nothing was written. (A broker
@@ -112,10 +122,13 @@ class Dispatcher:
         """
         self.drop()
         self._go_on_leading()
-        with writing(self.engine) as connection:
-            written = self._write(AtOnce(connection), decisions)
+        written = self.locked.do_without(partial(self._record, decisions))
         recorded = written.count_recorded()
-        return Dispatched(recorded, self._send_all(written.found()))
+        return Dispatched(recorded, self._send_all(written.found()), written.locked)
+
+    def _record(self, decisions: Sequence[Decision]) -> _Written:
+        with writing(self.engine) as connection:
+            return self._write(AtOnce(connection), decisions)
 
     def quarantine(self, action: ActionRevision, reason: str) -> None:
         """
@@ -148,9 +161,17 @@ class Dispatcher:
 
         Raises:
             LeadershipLostError, UnreachableError: As ``dispatch``.
+            LockedError: Some rows are locked, and left out of what is launched next.
             RuntimeError: *land* has dispatched something, and so dropped this chunk.
         """
         self._go_on_leading()
+        try:
+            self._launch(decisions, land)
+        except LockedError as error:
+            self.locked.leave_out(error)
+            raise
+
+    def _launch(self, decisions: Sequence[Decision], land: Callable[[], None]) -> None:
         with departing(self.engine) as flight:
             self._departing = flight
 
@@ -192,7 +213,7 @@ class Dispatcher:
         flight.land()
         self._choose_landed = written.found
         sent, self._sent = self._sent, 0
-        return Dispatched(written.count_recorded(), sent)
+        return Dispatched(written.count_recorded(), sent, written.locked)
 
     def finish(self) -> int:
         """
@@ -203,7 +224,9 @@ class Dispatcher:
         """
         choose, self._choose_landed = self._choose_landed, _find_nothing
         sent, self._sent = self._sent, 0
-        return sent + self._send_all(choose())
+        sent += self._send_all(choose())
+        self.locked.end_tick()
+        return sent
 
     def send_waiting(self) -> int:
         """
@@ -219,15 +242,18 @@ class Dispatcher:
         self.drop()
         if not self._hold():
             return 0
-        with self._leading() as connection:
-            transaction = AtOnce(connection)
-            confirm = self.outbox.mark(transaction)
-            self.outbox.prepare(connection)
-            look = self.outbox.look(transaction, confirm)
+        look = self.locked.do_without(self._look)
         sent = self.outbox.send(look())
         if not sent:
             self._write_news()  # such as why the broker took nothing
         return sent
+
+    def _look(self) -> Callable[[], Sequence[Message]]:
+        with self._leading() as connection:
+            transaction = AtOnce(connection)
+            confirm = self.outbox.mark(transaction, self.locked)
+            self.outbox.prepare(connection)
+            return self.outbox.look(transaction, confirm)
 
     def rescue(self) -> int:
         """
@@ -270,15 +296,18 @@ class Dispatcher:
         """
         span = tracing.begin("flight", due=len(decisions))
         check = self.leader.ask_check(transaction)
-        advanced = ask_advance(transaction, decisions)
+        free, held = self.locked.sift(
+            *(transaction, scheduled_actions.c.uid, decisions), _GET_UID
+        )
+        advanced = ask_advance(transaction, free)
         choose_landed()  # while the database is at it
         # Before what is new is recorded: a run that a mark ends is in nobody's way.
-        confirm = self.outbox.mark(transaction)
+        confirm = self.outbox.mark(transaction, self.locked)
         transaction.wait(self._hand_over_tasks)
         fence, moved = check(), advanced()
         new = [
             operation
-            for decision in decisions
+            for decision in free
             if decision.action_uid in moved
             for operation in decision.operations
         ]
@@ -295,7 +324,7 @@ class Dispatcher:
         found = self.outbox.look(
             *(transaction, confirm), beside=len(self._ready), recorded=read_recorded
         )
-        return _Written(recorded, found, span)
+        return _Written(recorded, found, len(held), span)
 
     def _send_all(self, found: Sequence[Message]) -> int:
         """Send and mark *found*; whatever else waits is for the upkeep."""
@@ -304,12 +333,14 @@ class Dispatcher:
         return sent
 
     def _write_news(self) -> None:
-        if not self.outbox.has_news:
-            return
+        if self.outbox.has_news:
+            self.locked.do_without(self._mark)()
+
+    def _mark(self) -> Callable[[], None]:
         with self._leading() as connection:
-            confirm = self.outbox.mark(AtOnce(connection))
+            confirm = self.outbox.mark(AtOnce(connection), self.locked)
             self.outbox.prepare(connection)
-        confirm()
+        return confirm
 
     def drop(self) -> None:
         """

@@ -16,6 +16,7 @@ from actions.pausing.targets import WRITTEN_AT_ONCE, is_spreading, spread_part
 from actions.posting.revisions import SCHEDULER, lock_actions
 from models.database.engine import reading, writing
 from models.database.tables import installation, scheduled_actions, small_apps
+from models.errors import LockedError
 from models.operation_state import Queue
 from telemetry import Event
 
@@ -36,7 +37,9 @@ def has_ended_pause(connection: sa.Connection, *, now: datetime) -> bool:
     return bool(connection.execute(sa.select(sa.or_(*ended, is_spreading()))).scalar())
 
 
-def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
+def end_pauses(
+    connection: sa.Connection, *, now: datetime, skip_locked: bool = False
+) -> int:
     """
     End a part of the pauses whose time has come, each at its own instant.
 
@@ -46,6 +49,7 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
     Args:
         connection: In a transaction of the leader that has checked the lease.
         now: The time of the tick, aware UTC.
+        skip_locked: Whether what somebody else has locked is left for later.
 
     Returns:
         How many actions are affected, at most ENDED_AT_ONCE: they go on, or stay paused
@@ -53,15 +57,17 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
     """
     # In this order, as everybody; nobody begins or ends a pause of an app or of the
     # installation meanwhile, for that keeps the leader out.
-    connection.execute(
+    ended_apps = connection.scalars(
         sa.select(small_apps.c.uid)
         .where(_is_over(small_apps, now))
         .order_by(small_apps.c.uid)
-        .with_for_update()
-    )
+        .with_for_update(skip_locked=skip_locked)
+    ).all()
     whole = fetch_pause(connection, None, lock=True)
     rows = lock_actions(
-        connection, _is_over(scheduled_actions, now), at_most=ENDED_AT_ONCE
+        *(connection, _is_over(scheduled_actions, now)),
+        at_most=ENDED_AT_ONCE,
+        skip_locked=skip_locked,
     )
     apps = fetch_paused_apps(connection) if rows else {}
     going_on: list[sa.Row[Any]] = []
@@ -79,10 +85,13 @@ def end_pauses(connection: sa.Connection, *, now: datetime) -> int:
     for (pause, over_at), each in held.items():
         write_pause(connection, each, pause, by=SCHEDULER, at=over_at)
     if len(rows) < ENDED_AT_ONCE:
-        for table in (small_apps, installation):
+        for table, which in (
+            (small_apps, small_apps.c.uid.in_(ended_apps)),
+            (installation, _is_over(installation, now)),
+        ):
             connection.execute(
                 sa.update(table)
-                .where(_is_over(table, now), table.c.spread.is_(None))
+                .where(which, table.c.spread.is_(None))
                 .values(**UNPAUSED)
             )
     return len(rows)
@@ -111,10 +120,20 @@ def end_due_pauses(engine: sa.Engine, leader: Leader, *, now: datetime) -> int:
     with reading(engine) as connection:
         if not has_ended_pause(connection, now=now):
             return 0
-    with writing(engine) as connection:
-        leader.check(connection)
-        actions = end_pauses(connection, now=now)
-        if not actions and spread_part(connection):
-            return WRITTEN_AT_ONCE
+    try:
+        actions, has_spread = _end_part(engine, leader, now)
+    except LockedError:  # by whoever holds one of them, which must not hold up others
+        actions, has_spread = _end_part(engine, leader, now, skip_locked=True)
+    if has_spread:
+        return WRITTEN_AT_ONCE
     log.info(Event.PAUSE_ENDED, actions=actions)
     return actions
+
+
+def _end_part(
+    engine: sa.Engine, leader: Leader, now: datetime, *, skip_locked: bool = False
+) -> tuple[int, bool]:
+    with writing(engine) as connection:
+        leader.check(connection)
+        actions = end_pauses(connection, now=now, skip_locked=skip_locked)
+        return actions, not actions and spread_part(connection)

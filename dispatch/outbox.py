@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 import sqlalchemy as sa
@@ -18,8 +19,10 @@ import structlog
 
 import tracing
 from actions.lease import clear_send_failure, record_send_failure
+from dispatch.locked_rows import LockedRows
 from dispatch.task_outbox import TaskOutbox
 from models.database.engine import SELECT_NOW
+from models.database.tables import operations
 from models.database.transaction import Transaction
 from models.decision import NewOperation
 from models.errors import BrokerUnreachableError
@@ -28,6 +31,8 @@ from operations.sending.order import Message, ask_sendable, fetch_share, mark_se
 from telemetry import MESSAGES_SENT, SEND_ERRORS, SEND_LAG, Event
 
 log = structlog.get_logger()
+
+_GET_ID = attrgetter("id")
 
 #: Seconds until a broker that failed is tried again.
 SILENCE_S = 5.0
@@ -119,24 +124,32 @@ class Outbox:
             self._share = fetch_share(connection, self.part)
             self._share_known = True
 
-    def mark(self, transaction: Transaction) -> Callable[[], None]:
+    def mark(self, transaction: Transaction, locked: LockedRows) -> Callable[[], None]:
         """
         Mark what was sent; call what is returned when *transaction* is committed.
 
         Args:
             transaction: Of the leader; ``prepare`` is called with its connection.
+            locked: What is locked may be left out: it is marked later.
         """
-        batches, error = tuple(self._unmarked), self._error
+        known, error = len(self._unmarked), self._error
+        batches, left = [], []
+        for messages, sent_at in self._unmarked:
+            free, held = locked.sift(transaction, operations.c.id, messages, _GET_ID)
+            batches += [_Batch(free, sent_at)] * bool(free)
+            left += [_Batch(held, sent_at)] * bool(held)
         asked_at = self.monotonic()
         for messages, sent_at in batches:
             mark_sent(transaction, messages, seconds_ago=asked_at - sent_at)
         clock = transaction.ask(SELECT_NOW, {}) if batches else None
-        confirm_tasks = None if self.tasks is None else self.tasks.mark(transaction)
+        confirm_tasks = (
+            None if self.tasks is None else self.tasks.mark(transaction, locked)
+        )
 
         def confirm() -> None:
             if confirm_tasks is not None:
                 confirm_tasks()
-            del self._unmarked[: len(batches)]
+            self._unmarked[:known] = left
             self._told = error
             if clock is not None:
                 _observe_lag(batches, clock.rows[0][0].timestamp() - asked_at)

@@ -20,7 +20,9 @@ import sqlalchemy as sa
 import structlog
 
 import tracing
+from dispatch.locked_rows import LockedRows
 from models.database.engine import reading
+from models.database.tables import operations
 from models.database.transaction import Transaction
 from models.errors import StepError
 from models.operation_state import FINAL_STATES, Queue
@@ -44,6 +46,10 @@ log = structlog.get_logger()
 
 #: How long what a broker did not take is put off.
 PUT_OFF = timedelta(seconds=10)
+
+
+def _get_id(timed: tuple[float, TaskMark]) -> UUID:
+    return timed[1].operation_id
 
 
 class Delivery(NamedTuple):
@@ -247,16 +253,26 @@ class TaskOutbox:
         ended, self._ended = self._ended, ()
         record_following(connection, find_followed(connection, ended))
 
-    def mark(self, transaction: Transaction) -> Callable[[], None]:
+    def mark(self, transaction: Transaction, locked: LockedRows) -> Callable[[], None]:
         """
         Mark what became of tasks; call what is returned when that is committed.
 
         Args:
             transaction: ``prepare`` is called with its connection afterwards.
+            locked: What is locked may be left out: it is marked later.
         """
         self._collect()
-        marks = tuple(self._marks)
+        known = len(self._marks)
+        marks, left = locked.sift(
+            *(transaction, operations.c.id, tuple(self._marks)), _get_id
+        )
         self._ended = [m.operation_id for _, m in marks if m.state in FINAL_STATES]
+        if locked.are_left_out:
+            # What follows an end is recorded with it, which may lock another action.
+            followed = find_followed(transaction.connection, self._ended)
+            left = [*left, *(each for each in marks if _get_id(each) in followed)]
+            marks = [each for each in marks if _get_id(each) not in followed]
+            self._ended = ()
         if marks:
             now = self.monotonic()
             write_marks(
@@ -264,7 +280,7 @@ class TaskOutbox:
             )
 
         def confirm() -> None:
-            del self._marks[: len(marks)]
+            self._marks[:known] = left
             for _at, mark in marks:
                 self._in_hand.pop(mark.operation_id.int, None)
 

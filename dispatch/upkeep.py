@@ -31,7 +31,7 @@ from dispatch.due_pauses import end_due_pauses
 from dispatch.noticer import Noticer
 from dispatch.watching import LateLook, Rester
 from models.database.engine import writing
-from models.errors import UnreachableError
+from models.errors import LockedError, UnreachableError
 from telemetry import LAST_TICK, TICK_SECONDS, TICKS, Event
 
 log = structlog.get_logger()
@@ -135,13 +135,19 @@ class Upkeep:
         End a part of the pauses that are over at *now* (aware UTC), before its tick.
 
         Whoever pauses an action until seven wants its run of seven. If there are more
-        than a part, the look ends the others, and the next tick decides about them.
+        than a part, the look ends the others, and the next tick decides about them; so
+        it is if somebody keeps the row of an app locked.
 
         Raises:
             LeadershipLostError, UnreachableError: Nothing was written.
         """
         self._begun_at = now
-        if self._end_pauses():
+        try:
+            is_left = self._end_pauses()
+        except LockedError as error:
+            log.warning(Event.LOCK_HELD, error=str(error))
+            is_left = True
+        if is_left:
             self._pauses.at = self._monotonic()
 
     def _end_pauses(self) -> int:
@@ -208,6 +214,7 @@ class Upkeep:
 
 def log_tick(report: TickReport) -> None:
     """Log what a tick did."""
-    told = {name: getattr(report, name) for name in ("due", "recorded", "sent")}
+    names = ("due", "recorded", "sent", "locked")
+    told = {name: getattr(report, name) for name in names}
     quarantined = len(report.quarantined)
     log.info(Event.TICK_DONE, **told, quarantined=quarantined, is_cut=report.is_cut)

@@ -109,6 +109,10 @@ class DeadlockError(UnreachableError):
     """A transaction and another one waited for each other; this one was taken back."""
 
 
+class LockedError(UnreachableError):
+    """Another session kept a lock for longer than we wait; nothing was written."""
+
+
 class RefusedError(UnreachableError):
     """
     The role lacks a right that we need in the database.

@@ -72,26 +72,31 @@ _FAILED = {"state": OperationState.FAILED, "finished_at": db_now(), **NO_CLAIM}
 #: What makes an operation wait for its message.
 _PENDING = {"state": OperationState.PENDING, "send_at": db_now()}
 
-# These statements run all day and mostly find nothing: they are built only once.
+# These statements run all day and mostly find nothing: they are built only once. What
+# somebody has locked is for the next look: it must not hold up the others.
+
+
+def _select_free(*where: Any) -> sa.Select[UUID]:
+    return sa.select(_run.id).where(*where).with_for_update(skip_locked=True)
 
 
 @cache
 def _canceled_statement() -> sa.Executable:
     """End the claims of lost workers on canceled operations."""
-    return (
-        sa.update(operations)
-        .where(
-            CLAIMED.of(), _run.state.in_(_STOPPED), _run.lease_expires_at <= db_now()
-        )
-        .values(**NO_CLAIM)
+    ended = (
+        *(CLAIMED.of(), _run.state.in_(_STOPPED)),
+        _run.lease_expires_at <= db_now(),
     )
+    free = _run.id.in_(_select_free(*ended))
+    return sa.update(operations).where(*ended, free).values(**NO_CLAIM)
 
 
 @cache
 def _exhausted_statement() -> sa.Executable:
+    exhausted = *_EXPIRED, _attempts_left <= 0
     return (
         sa.update(operations)
-        .where(*_EXPIRED, _attempts_left <= 0)
+        .where(*exhausted, _run.id.in_(_select_free(*exhausted)))
         .values(
             reason=Reason.WORKER_LOST,
             error="in every attempt, the worker was lost",
@@ -109,6 +114,7 @@ def _expired_statement() -> sa.Select[Any]:
         sa.select(_run.id, _attempts_left, scheduled_action_revisions.c.document)
         .outerjoin(scheduled_action_revisions, IS_REVISION)
         .where(*_EXPIRED, _attempts_left > 0)
+        .with_for_update(of=operations, skip_locked=True)
     )
 
 
@@ -340,7 +346,8 @@ def _lost_statement() -> sa.Update:
     found = sa.union_all(*(select_lost(*lane) for lane in EACH_LANE)).subquery()
     id_, sent_at = found.c
     first = sa.select(id_).order_by(sent_at).limit(at_most)
-    return sa.update(operations).where(_run.id.in_(first), QUEUED.of()).values(_PENDING)
+    free = _select_free(_run.id.in_(first), QUEUED.of())
+    return sa.update(operations).where(_run.id.in_(free), QUEUED.of()).values(_PENDING)
 
 
 def date_back(connection: sa.Connection, *, lease: timedelta, at_most: int) -> int:

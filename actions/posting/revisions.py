@@ -68,6 +68,7 @@ def lock_actions(
     connection: sa.Connection,
     *where: sa.ColumnElement[bool],
     at_most: int | None = None,
+    skip_locked: bool = False,
 ) -> Sequence[sa.Row[Any]]:
     """Lock and return the actions *where* this holds, in the one order of all."""
     kept = scheduled_actions.c
@@ -76,7 +77,7 @@ def lock_actions(
         .where(*where, kept.deleted_at.is_(None))
         .order_by(kept.uid)
         .limit(at_most)
-        .with_for_update(of=scheduled_actions)
+        .with_for_update(of=scheduled_actions, skip_locked=skip_locked)
     ).all()
 
 

@@ -169,6 +169,7 @@ def make_engine(
     url: str,
     *,
     timeout: timedelta = DEFAULT_TIMEOUT,
+    lock_timeout: timedelta | None = None,
     clock: Clock = read_host_clock,
     pool_size: int = 5,
 ) -> sa.Engine:
@@ -177,8 +178,10 @@ def make_engine(
 
     Args:
         url: ``sqlite:///path`` or ``postgresql://user:password@host:port/name``.
-        timeout: Bound for connecting, for a statement, for waiting for a lock, and for
-            idling inside a transaction (so that a frozen process frees its locks).
+        timeout: Bound for connecting, for a statement, and for idling inside a
+            transaction (so that a frozen process frees its locks).
+        lock_timeout: Bound for waiting for a lock of PostgreSQL. None: a little less
+            than *timeout*, whose error says nothing of a lock.
         clock: The clock of SQLite; PostgreSQL has its own.
         pool_size: Connections kept open.
 
@@ -198,7 +201,10 @@ def make_engine(
         engine = _make_sqlite_engine(parsed, timeout, clock)
     elif backend == "postgresql":
         engine = load_postgresql().make_postgresql_engine(
-            parsed, timeout=timeout, pool_size=pool_size
+            parsed,
+            timeout=timeout,
+            lock_timeout=min(lock_timeout or timeout, timeout * 0.9),
+            pool_size=pool_size,
         )
     else:
         msg = f"database {backend!r} is not supported. Write sqlite:///… or postgresql://…"

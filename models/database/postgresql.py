@@ -86,7 +86,7 @@ class _DeadlineConnection(psycopg.Connection[Any]):
 
 
 def make_postgresql_engine(
-    url: sa.URL, *, timeout: timedelta, pool_size: int
+    url: sa.URL, *, timeout: timedelta, lock_timeout: timedelta, pool_size: int
 ) -> sa.Engine:
     """Return an engine for ``models.database.engine.make_engine``; see there."""
     if (mistake := _find_mistake(url)) is not None:
@@ -96,7 +96,7 @@ def make_postgresql_engine(
         )
     engine = sa.create_engine(
         url.set(drivername="postgresql+psycopg"),
-        creator=_make_connect(url, timeout),
+        creator=_make_connect(url, timeout, lock_timeout),
         pool_size=pool_size,
         max_overflow=10,
         pool_timeout=timeout.total_seconds(),
@@ -127,7 +127,9 @@ def _show(url: sa.URL) -> str:
     return f"{place}{mark}{parameters.replace('+', '%20')}"
 
 
-def _make_connect(url: sa.URL, timeout: timedelta) -> Callable[[], _DeadlineConnection]:
+def _make_connect(
+    url: sa.URL, timeout: timedelta, lock_timeout: timedelta
+) -> Callable[[], _DeadlineConnection]:
     """Return what connects to *url*, and says what holds in our transactions."""
     milliseconds = int(timeout.total_seconds() * 1000)
     settings = {
@@ -139,8 +141,7 @@ def _make_connect(url: sa.URL, timeout: timedelta) -> Callable[[], _DeadlineConn
         # much does, and executing it milliseconds
         "jit": "off",
         "statement_timeout": milliseconds,
-        # sooner than the one above, whose error says nothing of a lock
-        "lock_timeout": milliseconds * 9 // 10,
+        "lock_timeout": int(lock_timeout.total_seconds() * 1000),
         "idle_in_transaction_session_timeout": milliseconds,
     }
     given = ((name, f"{value}".replace(" ", r"\ ")) for name, value in settings.items())

@@ -10,7 +10,7 @@ import re
 
 import sqlalchemy as sa
 
-from models.errors import DeadlockError, RefusedError, UnreachableError
+from models.errors import DeadlockError, LockedError, RefusedError, UnreachableError
 
 #: SQLSTATEs of what we left in a session and is not there, or of what another left: a
 #: statement that was prepared, a cursor. It is the session of another client.
@@ -108,8 +108,6 @@ def make_unreachable(error: BaseException) -> UnreachableError:
     said = str(cause).strip() or type(cause).__name__
     if is_refused(cause):
         return RefusedError(said)
-    if _get_state(cause) == _DEADLOCK:
-        return DeadlockError(f"the database did not answer: {said}")
     if _get_state(cause) == _READ_ONLY:
         return UnreachableError(
             f"the database is read-only: {said}. It is a replica, or"
@@ -142,4 +140,6 @@ def make_unreachable(error: BaseException) -> UnreachableError:
             ". A pooler that does not show itself seems to stand between: let it pool"
             " by session, or set MINUTEHAND_DATABASE_URL to the database's own address"
         )
-    return UnreachableError(f"the database did not answer: {said}")
+    kinds = {_DEADLOCK: DeadlockError, _LOCKED: LockedError}
+    kind = kinds.get(_get_state(cause), UnreachableError)
+    return kind(f"the database did not answer: {said}")

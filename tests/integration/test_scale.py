@@ -19,6 +19,7 @@ import pytest
 import sqlalchemy as sa
 
 from api.answers import ROOT
+from dispatch.locked_rows import LockedRows
 from dispatch.noticer import Noticer
 from dispatch.watching import LateLook
 from models.database.engine import make_engine, read_clock, reading, writing
@@ -469,7 +470,7 @@ def test_lines_cost_no_look_at_what_stands_in_them(history: sa.Engine, lines: in
     with explaining(history) as plans, writing(history) as connection:
         outbox.prepare(connection)
         transaction = AtOnce(connection)
-        assert [] == outbox.look(transaction, outbox.mark(transaction))()
+        assert [] == outbox.look(transaction, outbox.mark(transaction, LockedRows()))()
         assert not has_sendable(connection, Queue.QUICK)
         asked = sa.select(operations.c.id).where(operations.c.id == first, HAS_TURN)
         assert first == connection.execute(asked).scalar()

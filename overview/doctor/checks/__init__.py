@@ -17,6 +17,7 @@ LOOKS: dict[str, Look] = {
     "grants": database.look_at_grants,
     "leader": scheduler.look_at_leader,
     "tick": scheduler.look_at_tick,
+    "locks": scheduler.look_at_locks,
     "set back": scheduler.look_at_set_back,
     "sending": scheduler.look_at_sending,
     "clock": hosts.look_at_clocks,

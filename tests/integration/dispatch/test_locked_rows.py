@@ -1,0 +1,365 @@
+"""A row that a shell keeps locked holds up nothing else, and is not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+from structlog.testing import capture_logs
+
+from models.database.engine import make_engine
+from models.database.tables import (
+    installation,
+    leases,
+    operations,
+    scheduled_actions,
+    small_apps,
+)
+from models.errors import LockedError
+from models.occurrence import LOOKBACK
+from models.operation_state import Queue
+from operations.rescue import RESEND_AFTER
+from scheduler_server import LOCKED_AGAIN, Scheduler
+from telemetry import Event
+from tests.database import execute
+from tests.flying import NOW, assert_all_sent_once, fly, make_due
+from tests.integration.dispatch.test_task_outbox import Case
+from tests.scheduling import (
+    MINUTE,
+    FakeSender,
+    backdate,
+    edit,
+    edit_action,
+    fetch_action,
+    fetch_all,
+    get,
+    get_now,
+    make_dispatcher,
+    make_scheduler,
+    must_claim,
+    post,
+    put,
+)
+
+pytestmark = pytest.mark.usefixtures("small_app")
+
+MINUTELY = {"cron_rule": "* * * * *"}
+
+
+@pytest.fixture
+def hasty_engine(postgres_url: str) -> Iterator[sa.Engine]:
+    """Give an engine that waits for no lock."""
+    engine = make_engine(postgres_url, lock_timeout=timedelta(milliseconds=30))
+    yield engine
+    engine.dispose()
+
+
+@contextmanager
+def locking(
+    engine: sa.Engine, table: sa.Table, *where: sa.ColumnElement[bool]
+) -> Iterator[None]:
+    """Keep rows locked, as a shell in which somebody forgot to commit."""
+    with engine.connect() as shell:
+        shell.execute(sa.select(table).where(*where).with_for_update())
+        yield
+        shell.rollback()
+
+
+def make_leading(engine: sa.Engine) -> Scheduler:
+    """Return a scheduler that leads."""
+    scheduler = make_scheduler(engine, FakeSender())
+    assert scheduler.leader.hold()
+    return scheduler
+
+
+def hold_action(engine: sa.Engine, uid: str) -> AbstractContextManager[None]:
+    return locking(engine, scheduled_actions, scheduled_actions.c.uid == uid)
+
+
+def hold_operation(engine: sa.Engine, id_: object) -> AbstractContextManager[None]:
+    return locking(engine, operations, operations.c.id == id_)
+
+
+@pytest.mark.parametrize("place", [0, 3, 6])
+def test_locked_action_is_left_out_of_a_tick(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine, place: int
+):
+    """
+    All others are decided, recorded and sent at once, those of its chunk, too; it is
+    told of, once, and the next tick decides about it.
+    """
+    uids = make_due(postgres_engine, 7)
+    sender = FakeSender()
+    dispatcher = make_dispatcher(hasty_engine, sender)
+
+    with hold_action(postgres_engine, uids[place]), capture_logs() as logs:
+        report = fly(dispatcher, hasty_engine)
+        again = fly(dispatcher, hasty_engine)
+
+    assert (7, 6, 6, 1) == (report.due, report.recorded, report.sent, report.locked)
+    assert (1, 0, 1) == (again.due, again.recorded, again.locked)
+    assert [Event.LOCK_HELD, Event.ROWS_LEFT_OUT] == [each["event"] for each in logs]
+    assert [uids[place]] == logs[1]["first"]
+    assert uids[place] not in {row.action_uid for row in fetch_all(postgres_engine)}
+
+    report = fly(dispatcher, hasty_engine)
+
+    assert (1, 1, 1, 0) == (report.due, report.recorded, report.sent, report.locked)
+    assert_all_sent_once(postgres_engine, sender, 7)
+
+
+def test_lock_that_lasts_is_waited_for_once(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """Not for each chunk, nor at each tick; when it is gone, locks are waited for."""
+    uids = make_due(postgres_engine, 9)
+    dispatcher = make_dispatcher(hasty_engine)
+
+    with capture_logs() as logs:
+        with (
+            hold_action(postgres_engine, uids[4]),
+            hold_action(postgres_engine, uids[8]),
+        ):
+            fly(dispatcher, hasty_engine)
+            fly(dispatcher, hasty_engine)
+        for _ in range(2):
+            fly(dispatcher, hasty_engine)
+        edit_action(postgres_engine, uids[4], next_due_at=NOW)
+        with hold_action(postgres_engine, uids[4]):
+            fly(dispatcher, hasty_engine)
+
+    held = [each for each in logs if each["event"] == Event.LOCK_HELD]
+    assert 2 == len(held)
+    assert "pg_blocking_pids" in held[0]["error"]
+
+
+def test_events_that_come_while_an_action_is_locked_are_decided_later(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """Rows of event-driven actions are locked ahead, which waits for nobody either."""
+    uids = make_due(postgres_engine, 3, wakes=1)
+    dispatcher = make_dispatcher(hasty_engine)
+
+    with hold_action(postgres_engine, uids[1]), capture_logs():
+        report = fly(dispatcher, hasty_engine)
+
+    assert (2, 1) == (report.recorded, report.locked)
+
+
+def test_locked_operation_is_marked_later(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """
+    What was sent is sent no second time for it, all others are marked, and ticks go on.
+    """
+    uids = make_due(postgres_engine, 5)
+    sender = FakeSender()
+    dispatcher = make_dispatcher(hasty_engine, sender)
+    made = put(postgres_engine)
+
+    with hold_operation(postgres_engine, made), capture_logs() as logs:
+        assert 1 == dispatcher.send_waiting()
+        report = fly(dispatcher, hasty_engine)
+        for _ in range(3):
+            assert 0 == dispatcher.send_waiting()
+
+        assert (5, 5) == (report.recorded, report.sent)
+        waiting = [
+            row.id for row in fetch_all(postgres_engine) if row.state == "pending"
+        ]
+        assert [made] == waiting
+
+    assert len(uids) + 1 == len(sender.ids)
+    assert [Event.LOCK_HELD, Event.ROWS_LEFT_OUT] == [each["event"] for each in logs]
+    assert 0 == dispatcher.send_waiting()
+    assert_all_sent_once(postgres_engine, sender, 6)
+
+
+def test_what_is_locked_is_quarantined_later(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """An action that cannot be read waits for no lock."""
+    uids = make_due(postgres_engine, 3)
+    edit_action(postgres_engine, uids[1], timing="{")
+    dispatcher = make_dispatcher(hasty_engine)
+
+    with hold_action(postgres_engine, uids[1]), capture_logs():
+        assert 2 == fly(dispatcher, hasty_engine).recorded
+    assert fetch_action(postgres_engine, uids[1]).quarantined_at is None
+
+    with capture_logs():
+        fly(dispatcher, hasty_engine)
+
+    assert fetch_action(postgres_engine, uids[1]).quarantined_at is not None
+
+
+def test_lease_that_is_locked_stops_the_tick(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """Nobody can tell who leads: nothing is written, and the next wake tries again."""
+    make_due(postgres_engine, 3)
+    dispatcher = make_dispatcher(hasty_engine)
+
+    with (
+        locking(postgres_engine, leases),
+        capture_logs(),
+        pytest.raises(LockedError, match="pg_blocking_pids"),
+    ):
+        fly(dispatcher, hasty_engine)
+
+    assert 3 == fly(dispatcher, hasty_engine).recorded
+
+
+def test_what_a_tick_left_out_is_for_a_tick_soon(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """Not for the next minute, and not at each wake."""
+    uid = post(postgres_engine, when=MINUTELY).uid
+    backdate(postgres_engine, uid)
+    scheduler = make_leading(hasty_engine)
+
+    with hold_action(postgres_engine, uid), capture_logs():
+        now = get_now(postgres_engine)
+        report = scheduler.tick(now)
+
+    assert 1 == report.locked
+    assert scheduler.next_tick_at is not None
+    assert scheduler.next_tick_at <= now + LOCKED_AGAIN
+
+
+def test_look_leaves_what_is_locked_to_that_tick(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """Or it would look again at once, and again, while the lock lasts."""
+    scheduler = make_leading(hasty_engine)
+    now = get_now(postgres_engine).replace(second=0, microsecond=0)
+    scheduler.tick(now - MINUTE)
+    due = {"next_due_at": now, "queue": Queue.TASKS}
+    uids = make_due(postgres_engine, 2, when=MINUTELY, **due)
+    scheduler.next_tick_at = now + MINUTE
+
+    with hold_action(postgres_engine, uids[0]), capture_logs():
+        report = scheduler.look(now)
+
+    assert (1, 1) == (report.recorded, report.locked)
+    assert scheduler.next_look_at is None
+    assert now + LOCKED_AGAIN == scheduler.next_tick_at
+
+
+def test_what_is_locked_beyond_the_look_back_runs_all_the_same(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """Ticks went on: nobody was away, so nothing was missed."""
+    (uid,) = make_due(postgres_engine, 1, when=MINUTELY)
+    scheduler = make_leading(hasty_engine)
+
+    with hold_action(postgres_engine, uid), capture_logs():
+        for number in range(4):
+            assert 1 == scheduler.tick(NOW + number * LOOKBACK).locked
+        scheduler.tick(NOW + 4 * LOOKBACK - MINUTE)
+    with capture_logs():
+        scheduler.tick(NOW + 4 * LOOKBACK)
+
+    rows = fetch_all(postgres_engine)
+    assert [NOW + n * MINUTE for n in range(21)] == [row.occurrence for row in rows]
+    assert {"queued"} == {row.state for row in rows}
+
+
+@pytest.mark.parametrize("held", ["action", "app", "installation"])
+def test_pause_that_is_locked_ends_later(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine, held: str
+):
+    """The others end, if they can be told apart; the tick decides in any case."""
+    over = get_now(postgres_engine) - timedelta(minutes=1)
+    pause = {"paused_at": over, "paused_until": over, "paused_by": "ann"}
+    uids = make_due(postgres_engine, 4)
+    for uid in uids[:2]:
+        edit_action(postgres_engine, uid, pause_scope="action", **pause)
+    execute(postgres_engine, sa.update(small_apps).values(**pause))
+    shells = {
+        "action": hold_action(postgres_engine, uids[0]),
+        "app": locking(postgres_engine, small_apps, small_apps.c.uid == "app"),
+        "installation": locking(postgres_engine, installation),
+    }
+    scheduler = make_leading(hasty_engine)
+
+    with shells[held], capture_logs():
+        report = scheduler.tick(get_now(postgres_engine))
+        paused = [uid for uid in uids if fetch_action(postgres_engine, uid).paused_at]
+
+    expected = {"action": uids[:1], "app": [], "installation": uids[:2]}[held]
+    assert expected == paused
+    assert 2 == report.due
+    scheduler.tick(get_now(postgres_engine))
+    assert {None} == {fetch_action(postgres_engine, uid).paused_at for uid in uids}
+
+
+def test_locked_operation_holds_up_the_rescue_of_no_other(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """Those of lost workers go back, and lost messages are sent again."""
+    long_ago = get_now(postgres_engine) - 10 * RESEND_AFTER
+    lost = [put(postgres_engine, number) for number in range(2)]
+    for each in lost:
+        must_claim(postgres_engine, each)
+        edit(postgres_engine, each, lease_expires_at=long_ago)
+    unheard = [
+        put(postgres_engine, number, state="queued", sent_at=long_ago, sends=1)
+        for number in (2, 3)
+    ]
+    dispatcher = make_dispatcher(hasty_engine)
+
+    with (
+        hold_operation(postgres_engine, lost[0]),
+        hold_operation(postgres_engine, unheard[0]),
+        capture_logs(),
+    ):
+        assert 2 == dispatcher.rescue()
+
+    states = [get(postgres_engine, each).state for each in (*lost, *unheard)]
+    assert ["running", "pending", "queued", "pending"] == states
+
+
+def test_locked_operation_of_a_task_is_marked_later(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """Its broker has it once; another task is marked meanwhile."""
+    case = Case(hasty_engine)
+    made = [case.run(name=name, wait=False, within=None) for name in ("one", "two")]
+
+    with hold_operation(postgres_engine, made[0]), capture_logs():
+        case.send()
+        states = [get(postgres_engine, each).state for each in made]
+    case.send()
+
+    assert ["pending", "succeeded"] == states
+    assert "succeeded" == get(postgres_engine, made[0]).state
+    assert 2 == len(case.couriers.sent)
+
+
+def test_locked_action_that_follows_holds_up_no_tick(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """The end that it waits for is marked with its run, when it is free."""
+    case = Case(hasty_engine)
+    ended = case.run(name="first", wait=False, within=None)
+    after = {"after_action": "first"}
+    follower = post(postgres_engine, name="second", when=after, overlap="skip").uid
+    make_due(postgres_engine, 3)
+
+    with hold_action(postgres_engine, follower), capture_logs():
+        case.send()
+        assert 3 == fly(case.dispatcher, hasty_engine).recorded
+        assert "pending" == get(postgres_engine, ended).state
+    case.send()
+    fly(case.dispatcher, hasty_engine)
+    case.send()
+
+    assert "succeeded" == get(postgres_engine, ended).state
+    assert [follower] == [
+        row.action_uid for row in fetch_all(postgres_engine) if row.trigger == "action"
+    ]
+    assert 1 == [task.name for task in case.couriers.sent].count("first")
