@@ -157,7 +157,7 @@ class Leader:
 
     def _take(self) -> None:
         asked_at = self._monotonic()
-        ours = {"token": self._token, "host": socket.gethostname()}
+        ours = {"our_token": self._token, "host": socket.gethostname()}
         with writing(self._engine) as connection:
             ensure_lease(connection)
             take = _take_statement(self._ttl), {**ours, "process": os.getpid()}
@@ -185,10 +185,12 @@ class Leader:
         return {"our_token": self._token, "our_fence": self._fence}
 
 
+_OUR_TOKEN = sa.bindparam("our_token", type_=Identifier)
+
 #: The condition of every write of a leader; ``Leader._ours`` binds its parameters.
 _IS_OURS = (
     leases.c.name == LEASE_NAME,
-    leases.c.holder == sa.bindparam("our_token", type_=Identifier),
+    leases.c.holder == _OUR_TOKEN,
     leases.c.fence == sa.bindparam("our_fence", type_=sa.BigInteger),
 )
 
@@ -217,10 +219,12 @@ def _take_statement(ttl: timedelta) -> sa.Executable:
                 # The clock was set back, and nobody has renewed the lease since: that
                 # of a dead leader would last for as long as the clock was ahead.
                 leases.c.heartbeat_at > db_now(ttl),
+                # We took it, and never heard so.
+                leases.c.holder == _OUR_TOKEN,
             ),
         )
         .values(
-            holder=sa.bindparam("token", type_=Identifier),
+            holder=_OUR_TOKEN,
             hostname=sa.bindparam("host"),
             pid=sa.bindparam("process"),
             acquired_at=db_now(),

@@ -81,7 +81,7 @@ def _take(ttl: timedelta) -> sa.Update:
         sa.update(leases)
         .where(leases.c.name == actions.lease.LEASE_NAME)
         .values(
-            holder=sa.bindparam("token", type_=Identifier),
+            holder=sa.bindparam("our_token", type_=Identifier),
             hostname=sa.bindparam("host"),
             pid=sa.bindparam("process"),
             acquired_at=db_now(),

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -67,6 +68,30 @@ def test_ten_contenders_twenty_rounds_one_leader(postgres_engine: sa.Engine):
     for number in range(1, 21):
         assert [number] == contend(postgres_engine)
         expire(postgres_engine)
+
+
+def test_lease_whose_taker_never_heard_so_is_taken_again(
+    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+):
+    """At once, under another fence: nobody else may take it for a minute."""
+    leader, dialect = Leader(engine), engine.dialect
+    commit = dialect.do_commit
+
+    def lose_answer(connection: Any) -> None:
+        commit(connection)
+        raise dialect.loaded_dbapi.OperationalError("server closed the connection")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(dialect, "do_commit", lose_answer)
+        with pytest.raises(UnreachableError):
+            leader.hold()
+    assert leader.fence is None
+
+    assert leader.hold()
+    assert not Leader(engine).hold()
+    assert 2 == leader.fence
+    with writing(engine) as connection:
+        assert 2 == leader.check(connection)
 
 
 def test_lease_is_taken_over_only_when_it_ran_out(engine: sa.Engine):
@@ -159,9 +184,8 @@ def test_leader_stops_trusting_its_lease_before_it_ends(engine: sa.Engine):
     with pytest.raises(LeadershipLostError), writing(engine) as connection:
         leader.check(connection)
     assert leader.fence is None
-    # its own lease holds for another second, for everybody
-    assert not leader.hold()
-    expire(engine)
+    # its own lease holds for another second, for all others
+    assert not Leader(engine).hold()
     assert leader.hold()
     assert 2 == leader.fence
 
