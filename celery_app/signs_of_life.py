@@ -21,7 +21,7 @@ from celery import bootsteps
 from models.database.engine import make_engine, writing
 from models.operation_state import WORKER_QUEUES
 from operations.fleet.presence import Presence, make_process
-from operations.fleet.processes import RENEW_EVERY, ProcessRole
+from operations.fleet.processes import ProcessRole
 from settings import Settings, read_settings
 from telemetry import Event
 
@@ -72,7 +72,7 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
         self._left: list[str] = []  # queues that it took until it was drained
 
     def start(self, worker: Any) -> None:
-        """Give a sign when messages are taken first, and every ``RENEW_EVERY``."""
+        """Give a sign when messages are taken first, and whenever one is due."""
         settings = self._settings or read_settings()
         process = make_process(
             settings,
@@ -83,18 +83,21 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
         self._presence = Presence(
             process, partial(connect_briefly, settings), workspace=settings.workspace
         )
-        renew = partial(self._renew, worker)
-        worker.timer.call_after(0, renew)
-        self._entry = worker.timer.call_repeatedly(RENEW_EVERY.total_seconds(), renew)
+        self._entry = worker.timer.call_after(0, partial(self._renew, worker))
 
     def _renew(self, worker: Any) -> None:
-        if self._presence is None:
+        presence = self._presence
+        if presence is None:
             return  # Celery lets timers fire until the pool has stopped
-        consumed = find_consumed(worker.app)
-        is_asked = self._presence.renew(consumed)
-        if consumed if is_asked else self._left:
-            # In its event loop, as remote control does: this may be another thread.
-            worker.consumer.call_soon(partial(self._rest_or_take, worker, is_asked))
+        try:
+            consumed = find_consumed(worker.app)
+            is_asked = presence.renew(consumed)
+            if consumed if is_asked else self._left:
+                # In its event loop, as remote control does: this may be another thread.
+                worker.consumer.call_soon(partial(self._rest_or_take, worker, is_asked))
+        finally:
+            renew = partial(self._renew, worker)
+            self._entry = worker.timer.call_after(presence.pause_s, renew)
 
     def _rest_or_take(self, worker: Any, is_asked: bool) -> None:  # noqa: FBT001 - through call_soon
         """

@@ -24,6 +24,11 @@ from telemetry import Event
 
 log = structlog.get_logger()
 
+#: Seconds to the next try after a sign that could not be given; or so many times as
+#: long as that was waited for, if that is longer.
+AGAIN_S = 5.0
+REST = 4
+
 Connect = Callable[[], AbstractContextManager[sa.Connection]]
 
 
@@ -66,39 +71,43 @@ class Presence:
     monotonic: Callable[[], float] = time.monotonic
     _free_bytes: int | None = field(default=None, init=False)
     _measuring: threading.Thread | None = field(default=None, init=False)
-    _pauses: int = field(default=0, init=False)
     _has_ended: bool = field(default=False, init=False)
     _is_drained: bool = field(default=False, init=False)
     _renew_at: float = field(default=float("-inf"), init=False)
 
+    @property
+    def pause_s(self) -> float:
+        """How many seconds there are until the next sign is due."""
+        return max(0.0, self._renew_at - self.monotonic())
+
     def keep(self) -> None:
         """Give a sign of life if one is due; called in a loop, never raises."""
-        if self.monotonic() >= self._renew_at:
+        if not self.pause_s:
             self.renew()
-            self._renew_at = self.monotonic() + processes.RENEW_EVERY.total_seconds()
 
     def renew(self, queues: Sequence[str] = ()) -> bool:
         """
         Record that this process is alive and consumes *queues*; never raises.
 
-        After a failure the next call does nothing, because the caller has just waited.
-        A process counts as alive for longer than that.
+        After a failure the next sign is due soon, or the process would count as gone
+        long after the database is back; but the caller waits for a small part of its
+        time only.
 
         Returns:
             Whether it is asked to take nothing new, as far as is known.
         """
         if self._has_ended:
             return self._is_drained
-        if self._pauses:
-            self._pauses -= 1
-            return self._is_drained
+        began = self.monotonic()
         if self.workspace is not None:
             self._measure(self.workspace)
         self.process = replace(
             self.process, queues=tuple(queues), free_bytes=self._free_bytes
         )
-        if not self._write(self._sign):
-            self._pauses = 1
+        is_told, ended = self._write(self._sign), self.monotonic()
+        again_s = max(AGAIN_S, (ended - began) * REST)
+        every_s = processes.RENEW_EVERY.total_seconds()
+        self._renew_at = ended + (every_s if is_told else min(again_s, every_s))
         return self._is_drained
 
     def _sign(self, connection: sa.Connection) -> None:

@@ -18,7 +18,7 @@ def test_timer_that_fires_after_the_stop_does_nothing(tmp_path: Path) -> None:
         timers.append(timer)
         return SimpleNamespace(cancel=lambda: None)
 
-    clock = SimpleNamespace(call_after=call_after, call_repeatedly=call_after)
+    clock = SimpleNamespace(call_after=call_after)
     worker = SimpleNamespace(hostname="quick@host", concurrency=1, timer=clock)
     settings = read_settings({"MINUTEHAND_HOME": str(tmp_path)}, env_file=None)
     step = PresenceStep(worker, settings)

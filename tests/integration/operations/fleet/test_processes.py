@@ -15,9 +15,9 @@ import sqlalchemy as sa
 from celery_app.signs_of_life import connect_briefly
 from models.database.engine import Author, compare_clocks, make_engine, reading, writing
 from models.database.tables import ALIVE_FOR
-from models.errors import ConflictError, NotFoundError
+from models.errors import ConflictError, NotFoundError, UnreachableError
 from models.paging import Page
-from operations.fleet.presence import Presence
+from operations.fleet.presence import AGAIN_S, Presence
 from operations.fleet.processes import (
     KEPT_FOR,
     ProcessRole,
@@ -35,6 +35,7 @@ from overview.changes import ChangeFilter, fetch_changes
 from settings import Settings, read_settings
 from tests.database import read_by, write_by
 from tests.presence import give_sign, make_worker
+from tests.scheduling import Clock
 
 SECOND = timedelta(seconds=1)
 WORKER = make_worker("host", name="quick@host", queues=("quick",))
@@ -173,22 +174,42 @@ def test_each_role_is_asked_only_for_what_it_uses():
 
 
 def test_database_that_is_away_ends_nobody():
-    """The next call is left out, for this one was waited for; then it tries again."""
+    """It is tried again in a moment: who was back would count as gone meanwhile."""
     away = make_settings(DATABASE_URL="postgresql://x@127.0.0.1:1/x")
-    tried: list[int] = []
+    clock = Clock()
+    presence = Presence(make_worker(), partial(connect_briefly, away), monotonic=clock)
+
+    presence.renew()
+
+    assert AGAIN_S == presence.pause_s
+    presence.end()
+
+
+@pytest.mark.parametrize("took_s", [0, 2, 4, 30])
+def test_database_that_hangs_keeps_a_worker_for_a_part_of_its_time(
+    sqlite_url: str, took_s: int
+):
+    """It does nothing else meanwhile; a sign that was given is good for a while."""
+    clock, is_away = Clock(), True
+    engine = make_engine(sqlite_url)
 
     @contextmanager
     def connect() -> Iterator[sa.Connection]:
-        tried.append(len(tried))
-        with connect_briefly(away) as connection:
+        clock.now += took_s
+        if is_away:
+            raise UnreachableError("no answer")
+        with writing(engine) as connection:
             yield connection
 
-    presence = Presence(make_worker(), connect)
-    for _ in range(3):
-        presence.renew()
-    presence.end()
+    presence = Presence(make_worker(), connect, monotonic=clock)
+    presence.renew()
+    again_s = presence.pause_s
+    is_away = False
+    presence.renew()
 
-    assert 3 == len(tried)
+    assert {0: 5, 2: 8, 4: 16, 30: 20}[took_s] == again_s
+    assert 20 == presence.pause_s
+    engine.dispose()
 
 
 def test_schema_without_the_table_ends_nobody(unmigrated_url: str):
