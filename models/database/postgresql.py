@@ -38,6 +38,10 @@ CANCEL_WITHIN_S = 2.0
 #: In the error of a pooler that cannot hand on the settings of a session.
 _REFUSED_BY_POOLERS = "startup parameter"
 
+#: The first version that ends sessions which do nothing, if it is set so. Of ours, one
+#: would find out with its next statement, and do that again.
+_ENDS_IDLE_SESSIONS = 14_00_00
+
 #: Rows that are fetched in one go of those that the server keeps.
 FETCHED_AT_ONCE = 1000
 
@@ -182,6 +186,8 @@ def _make_connect(
             connection.prepare_threshold = None
             connection.begin = begin
         else:
+            if connection.info.server_version >= _ENDS_IDLE_SESSIONS:
+                connection.execute("set idle_session_timeout = 0")
             connection.autocommit = False
         return connection
 

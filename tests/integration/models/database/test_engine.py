@@ -104,18 +104,23 @@ def test_first_server_that_answers_serves(postgres_url: str):
 
 
 ISOLATION = sa.text("show transaction_isolation")
+IDLE = sa.text("show idle_session_timeout")
 
 
 def test_role_decides_nothing_about_what_is_read(
     postgres_engine: sa.Engine, postgres_url: str
 ):
-    """Neither how dates are written, nor which letters there are, nor who waits."""
+    """
+    Neither how dates are written, nor which letters there are, nor who waits; nor when
+    a session that does nothing ends.
+    """
     name = f"tests_{uuid4().hex[:8]}"
     execute(postgres_engine, sa.text(f"create role {name} login"))
     for setting in (
         "datestyle = 'German'",
         "client_encoding = 'SQL_ASCII'",
         "default_transaction_isolation = 'serializable'",
+        "idle_session_timeout = '1h'",
     ):
         execute(postgres_engine, sa.text(f"alter role {name} set {setting}"))
     engine = make_engine(show_url(sa.make_url(postgres_url).set(username=name)))
@@ -124,6 +129,7 @@ def test_role_decides_nothing_about_what_is_read(
         assert compare_clocks(connection)[1] < MINUTE
         assert "→" == connection.execute(sa.text("select '→'")).scalar_one()
         assert "read committed" == connection.execute(ISOLATION).scalar_one()
+        assert "0" == connection.execute(IDLE).scalar_one()
     engine.dispose()
     execute(postgres_engine, sa.text(f"drop role {name}"))
 
