@@ -25,6 +25,9 @@ from tests.seeded.sites import Site
 #: As widths of the window: a laptop, and a phone.
 WIDE, NARROW = 1280, 390
 
+#: Of the wide window at 400 %, in which WCAG wants nothing to scroll sideways.
+LEAST = 320
+
 #: Far beyond what any page takes, also while others use the machine; in milliseconds.
 PATIENCE_MS = 60_000
 

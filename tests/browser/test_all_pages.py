@@ -14,6 +14,7 @@ from models.database.tables import scheduled_actions, small_apps
 from models.operation_state import OperationState
 from tests.browser.looking import (
     LARGEST_PAGE,
+    LEAST,
     NARROW,
     WIDE,
     Looker,
@@ -142,8 +143,8 @@ def looker(windows: Looker) -> Iterator[Looker]:
 def test_page_is_for_everybody(looker: Looker, site: Site, page: str):
     """
     With our script, and dark and without it on a telephone, axe finds nothing, and
-    nothing is cut off or large, however long the names are. Where people look for
-    longer, Tab alone comes to each control, and is seen there.
+    nothing is cut off or large, also at 400 % and however long the names are. Where
+    people look for longer, Tab alone comes to each control, and is seen there.
     """
     path = find_path(site, page)
     whole = looker.open(site, path)
@@ -151,7 +152,7 @@ def test_page_is_for_everybody(looker: Looker, site: Site, page: str):
     if page in _WALKED:
         assert [] == walk_with_keyboard(whole)
     whole.evaluate(_OPEN_ALL)
-    for width in (WIDE, NARROW):
+    for width in (WIDE, LEAST):
         whole.set_viewport_size({"width": width, "height": 800})
         check_width(whole)
     whole.close()
