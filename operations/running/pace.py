@@ -21,7 +21,6 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
-from models.database.engine import UtcDateTime
 from models.database.lists import belongs_to
 from models.database.sql_time import seconds_between
 from models.database.tables import CLAIMED_HEAVY, operation_steps, operations
@@ -159,24 +158,22 @@ def fetch_usual(
             )
             for uid in chosen
         )
-    ).subquery("latest")
-    times = _step.started_at, _step.finished_at
-    rows = connection.execute(
-        sa.select(
-            *(latest.c.action_uid, latest.c.id, latest.c.state, latest.c.taken_s),
-            *(_step.name, *(sa.type_coerce(each, UtcDateTime) for each in times)),
-        )
-        .join_from(latest, operation_steps, _step.operation_id == latest.c.id)
-        .where(
-            _step.state == StepState.SUCCEEDED, *(each.is_not(None) for each in times)
-        )
+    )
+    runs = {row.id: row for row in connection.execute(latest)}
+    # In a statement of its own: joined, PostgreSQL would go through all of them for
+    # each step that there is, as long as nothing has analyzed the table.
+    steps = connection.execute(
+        sa.select(_step.operation_id, _step.name, _step.started_at, _step.finished_at)
+        .where(_step.operation_id.in_(runs), _step.state == StepState.SUCCEEDED)
+        .where(_step.started_at.is_not(None), _step.finished_at.is_not(None))
     )
     took: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     whole: dict[str, dict[UUID, float]] = defaultdict(dict)
-    for uid, operation_id, state, taken_s, name, started_at, finished_at in rows:
-        took[uid][name].append((finished_at - started_at).total_seconds())
-        if state == OperationState.SUCCEEDED:
-            whole[uid][operation_id] = taken_s
+    for operation_id, name, started_at, finished_at in steps:
+        run = runs[operation_id]
+        took[run.action_uid][name].append((finished_at - started_at).total_seconds())
+        if run.state == OperationState.SUCCEEDED:
+            whole[run.action_uid][operation_id] = run.taken_s
     return {
         uid: UsualRun(
             _find_median(whole[uid].values()) if whole[uid] else None,
