@@ -145,40 +145,56 @@ def _put_often_last(
     yield from often
 
 
+#: Actions that events or the ends of others drive, not rules.
+_OF_EVENTS = sa.or_(_action.event.is_not(None), _action.follows.is_not(None))
+_IS_KEPT = _action.deleted_at.is_(None)
+
+
+def _count(connection: sa.Connection, whose: Whose, *conditions: _Condition) -> int:
+    query = sa.select(sa.func.count()).select_from(scheduled_actions)
+    found = connection.execute(query.where(*conditions, *whose.conditions()))
+    number: int = found.scalar_one()
+    return number
+
+
+def count_due(connection: sa.Connection, whose: Whose, *when: _Condition) -> int:
+    """
+    Return how many actions are due by their rules.
+
+    An index alone knows what is due, with what events drive, and what events drive.
+
+    Args:
+        whose: Whose actions.
+        when: Conditions on ``next_due_at``.
+    """
+    are_due = DUE_ACTIONS.of(scheduled_actions.name), *when
+    driven = _count(connection, whose, _OF_EVENTS, _IS_KEPT, *are_due)
+    return _count(connection, whose, *are_due) - driven
+
+
 def count_others(
     connection: sa.Connection, whose: Whose, before: datetime | None
 ) -> tuple[int, Counter[str]]:
     """
     Return what ``foresee`` does not look at.
 
-    An index alone knows what is due later with what events drive, and what events
-    drive; of the few that are idle, all are read.
+    Of the few that are idle, all are read.
 
     Returns:
         How many actions are due, but not *before* an instant; and how many are never
         foreseen, by the reason.
     """
-    of_events = sa.or_(_action.event.is_not(None), _action.follows.is_not(None))
-    is_kept = _action.deleted_at.is_(None)
-
-    def count(*conditions: _Condition) -> int:
-        query = sa.select(sa.func.count()).select_from(scheduled_actions)
-        found = connection.execute(query.where(*conditions, *whose.conditions()))
-        number: int = found.scalar_one()
-        return number
-
     later = 0
     if before is not None:
-        is_later = DUE_ACTIONS.of(scheduled_actions.name), _action.next_due_at >= before
-        later = count(*is_later) - count(of_events, is_kept, *is_later)
+        later = count_due(connection, whose, _action.next_due_at >= before)
     is_paused = sa.and_(
         _action.active, _action.paused_at.is_not(None), _action.quarantined_at.is_(None)
     )
     idle = sa.select(
-        sa.func.count().filter(is_paused), sa.func.count().filter(of_events)
-    ).where(is_kept, IDLE_ACTIONS.of(scheduled_actions.name), *whose.conditions())
+        sa.func.count().filter(is_paused), sa.func.count().filter(_OF_EVENTS)
+    ).where(_IS_KEPT, IDLE_ACTIONS.of(scheduled_actions.name), *whose.conditions())
     paused, idle_of_events = connection.execute(idle).one()
-    driven = count(of_events, is_kept) - idle_of_events
+    driven = _count(connection, whose, _OF_EVENTS, _IS_KEPT) - idle_of_events
     return later, Counter({PAUSED: paused, EVENTS: driven})
 
 

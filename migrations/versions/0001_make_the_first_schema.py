@@ -306,7 +306,7 @@ def _make_actions() -> None:
     _index(
         "ix_scheduled_actions_due",
         "scheduled_actions",
-        ["next_due_at", "app"],
+        ["next_due_at", "app", "queue"],
         where="next_due_at IS NOT NULL AND active AND paused_at IS NULL AND quarantined_at IS NULL AND deleted_at IS NULL",
     )
     _index(
@@ -708,6 +708,9 @@ def _make_operations() -> None:
     )
     _index(
         "ix_deliveries_recipient_updated_at", "deliveries", ["recipient", "updated_at"]
+    )
+    _index(
+        "ix_deliveries_sending", "deliveries", ["updated_at"], where="state = 'sending'"
     )
     _index(
         "ix_deliveries_uncertain",

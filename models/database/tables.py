@@ -355,8 +355,9 @@ scheduled_actions = _table(
     Column("updated_at", UtcDateTime, nullable=False),
     Column("deleted_at", UtcDateTime),
     # the tick: what is due, oldest first, at a cost that ignores what is not due;
-    # actions list: the next due first
-    _partial("ix_scheduled_actions_due", "next_due_at app", DUE_ACTIONS),
+    # actions list: the next due first; doctor, timeline: of which queues, and how many,
+    # read from the index alone
+    _partial("ix_scheduled_actions_due", "next_due_at app queue", DUE_ACTIONS),
     # the tick: pauses that are over
     _partial(
         "ix_scheduled_actions_paused_until", "paused_until", "paused_until IS NOT NULL"
@@ -676,6 +677,9 @@ UNCERTAIN = Rows("{0}state = 'uncertain'")
 #: Mails that certainly did not leave.
 FAILED_MAILS = Rows("{0}state = 'failed'")
 
+#: Mails that are being handed over: of millions, those of a moment.
+SENDING_MAILS = Rows("{0}state = 'sending'")
+
 deliveries = _table(
     "deliveries",
     _owner("operations"),
@@ -702,6 +706,8 @@ deliveries = _table(
     Index("ix_deliveries_recipient_updated_at", "recipient", "updated_at"),
     # mails list: those that failed
     _partial("ix_deliveries_failed", "app updated_at", FAILED_MAILS),
+    # mails list: those that are being sent
+    _partial("ix_deliveries_sending", "updated_at", SENDING_MAILS),
     # maintenance: contents of which no mail is left
     _partial("ix_deliveries_content", "content", "content IS NOT NULL"),
     postgresql_with=TURNS_OVER,

@@ -21,6 +21,7 @@ from models.database.engine import read_clock
 from models.database.lists import Key, belongs_to, cut_part, select_latest
 from models.database.tables import (
     FAILED_MAILS,
+    SENDING_MAILS,
     UNCERTAIN,
     deliveries,
     mail_contents,
@@ -44,9 +45,13 @@ from operations.mail.message import (
 from operations.operation_filter import OperationFilter
 
 #: What partial indexes serve, by state.
-INDEXED = {DeliveryState.UNCERTAIN: UNCERTAIN, DeliveryState.FAILED: FAILED_MAILS}
+INDEXED = {
+    DeliveryState.UNCERTAIN: UNCERTAIN,
+    DeliveryState.FAILED: FAILED_MAILS,
+    DeliveryState.SENDING: SENDING_MAILS,
+}
 
-#: How far back mails that wait for nobody are counted, unless somebody says otherwise.
+#: How far back mails that were sent are counted, unless somebody says otherwise.
 COUNTED_WITHIN = timedelta(hours=24)
 
 #: Mails that are counted at most, which takes some 15 ms.
@@ -177,7 +182,7 @@ class MailCounts:
 
     Args:
         by_state: A state without any is left out.
-        since: From when on mails were counted that wait for nobody, aware UTC.
+        since: From when on mails were counted that were sent, aware UTC.
         is_whole: Whether all that were meant were counted.
     """
 
@@ -346,10 +351,9 @@ def count_lately(
     Count mails by state, within bounds that keep it cheap.
 
     Args:
-        wanted: Which. Without *since* and *until*, mails that wait for nobody are
-            counted if they changed within ``COUNTED_WITHIN``.
-        most: How many to look at for each state that waits for somebody, and for the
-            others together.
+        wanted: Which. Without *since* and *until*, mails that were sent are counted if
+            they changed within ``COUNTED_WITHIN``.
+        most: How many to look at for each state that an index serves, and of all.
     """
     since = wanted.since
     if since is None:

@@ -18,12 +18,12 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.lookup import SYSTEM_APP
 from models.database.engine import db_now, read_clock
 from models.database.lists import belongs_to
 from models.database.sql_time import minutes_ago, seconds_between
 from models.database.tables import (
     CLAIMED,
+    DUE_ACTIONS,
     LIVE,
     TRIED_BEFORE,
     TROUBLED,
@@ -37,7 +37,6 @@ from models.json_form import ASIDE
 from models.operation_state import (
     FINAL_STATES,
     TROUBLED_STATES,
-    WORKER_QUEUES,
     OperationState,
     Queue,
     Reason,
@@ -357,28 +356,21 @@ def count_finished(connection: sa.Connection) -> dict[tuple[OperationState, str]
     return counted
 
 
-def find_scheduled_queues(connection: sa.Connection, app: str | None) -> set[Queue]:
-    """Return our workers' queues of actions (of *app*) that will run as they are."""
+def is_scheduled(connection: sa.Connection, queue: Queue, app: str | None) -> bool:
+    """Return whether an action (of *app*) on *queue* will run as it is."""
     kept = scheduled_actions.c
-    will_run = (
-        kept.active,
-        kept.paused_at.is_(None),
-        kept.quarantined_at.is_(None),
-        kept.deleted_at.is_(None),
-        sa.or_(kept.next_due_at.is_not(None), kept.event.is_not(None)),
-        *belongs_to(app, kept.app),
+    is_meant = kept.queue == queue, *belongs_to(app, kept.app)
+    waits = (
+        *(kept.event.is_not(None), kept.deleted_at.is_(None), kept.active),
+        *(kept.paused_at.is_(None), kept.quarantined_at.is_(None)),
     )
-    # Nothing else is on that queue, and in most installations one action is: an index
-    # finds it, while all the others would be looked at.
-    owned = {Queue.DEFAULT: [kept.app == SYSTEM_APP]}
-    runs = sa.exists().where(*will_run)
-    return {
-        queue
-        for queue in WORKER_QUEUES
-        if connection.scalar(
-            sa.select(runs.where(kept.queue == queue, *owned.get(queue, ())))
+    # Each half has an index of its own.
+    is_due = sa.exists().where(DUE_ACTIONS.of(scheduled_actions.name), *is_meant)
+    return bool(
+        connection.scalar(
+            sa.select(sa.or_(is_due, sa.exists().where(*waits, *is_meant)))
         )
-    }
+    )
 
 
 def find_takers(seen: Sequence[Seen], queue: Queue) -> list[Seen]:

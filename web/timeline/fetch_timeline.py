@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.load.counting import Counting
-from actions.load.foresee import TIME, Whose, find_undecided, foresee
+from actions.load.foresee import TIME, Whose, count_due, find_undecided, foresee
 from actions.occurrences import find_due, parse_timing
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
@@ -129,22 +129,17 @@ def _fetch_next(
     """Return the actions that are due next in the window, and how many are."""
     if window.until <= window.now:
         return [], 0
-    is_due = [
-        *window.whose.ticked(),
-        _action.timing.is_not(None),
-        _action.next_due_at < window.until,
-    ]
+    in_window = _action.next_due_at < window.until
     query = (
         sa.select(scheduled_actions)
-        .where(*is_due)
+        .where(*window.whose.ticked(), _action.timing.is_not(None), in_window)
         .order_by(_action.next_due_at, _action.uid)
         .limit(limit)
     )
     found = connection.execute(query).all()
     if len(found) < limit:
         return found, len(found)
-    count = connection.execute(sa.select(sa.func.count()).where(*is_due)).scalar_one()
-    return found, count
+    return found, count_due(connection, window.whose, in_window)
 
 
 def _make_lanes(

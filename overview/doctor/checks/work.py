@@ -77,7 +77,6 @@ def look_at_queues(view: View) -> Iterator[Finding]:
     connection = view.connection
     behind = fetch_stuck(connection, older_than=UNTAKEN_AFTER, app=view.app)
     stuck = {queue: (count, oldest) for queue, count, oldest in behind}
-    scheduled = figures.find_scheduled_queues(connection, view.app)
     pauses = fetch_queue_pauses(connection)
     for queue in Queue:
         waiting = [
@@ -102,7 +101,7 @@ def look_at_queues(view: View) -> Iterator[Finding]:
             # Whether anybody takes them at their brokers, look_at_tasks says.
             yield Finding(subject, Health.GOOD, f"sent by the scheduler; {found}")
         elif not takers:
-            yield _judge_untaken(view, queue, waiting, is_scheduled=queue in scheduled)
+            yield _judge_untaken(view, queue, waiting)
         elif queue in stuck:
             count, oldest = stuck[queue]
             detail = (
@@ -128,12 +127,12 @@ def _describe_pause(view: View, queue: Queue, pause: Pause) -> str:
 
 
 def _judge_untaken(
-    view: View, queue: Queue, waiting: Sequence[figures.Backlog], *, is_scheduled: bool
+    view: View, queue: Queue, waiting: Sequence[figures.Backlog]
 ) -> Finding:
     """Judge a queue without a worker: bad if anything waits or is scheduled there."""
     subject = f"queue {queue.value}"
     found = "no worker takes it"
-    if not waiting and not is_scheduled:
+    if not waiting and not figures.is_scheduled(view.connection, queue, view.app):
         return Finding(subject, Health.GOOD, f"{found}, and no action needs it")
     if queue is Queue.DEFAULT:
         found += ": nothing old is pruned, and no notice is sent"
