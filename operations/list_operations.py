@@ -152,7 +152,7 @@ def fetch_operations(
     asked = match(_run, wanted)
     if not asked:
         # One more says that others follow.
-        first = _walk(wanted, place, page.limit + 1).subquery("first")
+        first = walk_latest(wanted, place, page.limit + 1).subquery("first")
         rows = _read(connection, sa.select(first), page.limit)
         return _make_part(rows, page.limit, None)
     base = find_few(connection, wanted, bounds)
@@ -168,12 +168,12 @@ def fetch_operations(
         # Then the others are not even looked at.
         place.append(UNSUCCESSFUL.of())
     most = bounds.for_list(wanted.app)
-    looked_at = _walk(wanted, place, most).subquery("looked_at")
+    looked_at = walk_latest(wanted, place, most).subquery("looked_at")
     matching = sa.select(looked_at).where(*match(looked_at.c, wanted))
     rows = _read(connection, matching, page.limit)
     end = None
     if len(rows) <= page.limit:
-        end = _find_end(connection, _walk(wanted, place, most, _KEY), most)
+        end = _find_end(connection, walk_latest(wanted, place, most, _KEY), most)
     return _make_part(rows, page.limit, end)
 
 
@@ -181,7 +181,7 @@ def fetch_operations(
 _KEY = _run.recorded_at, _run.occurrence, _run.id
 
 
-def _walk(
+def walk_latest(
     wanted: OperationFilter,
     place: Conditions,
     most: int,
@@ -192,7 +192,7 @@ def _walk(
 
     Args:
         wanted: Of which the period is asked.
-        place: As of ``find_place``.
+        place: As of ``find_place``, perhaps with ``find_few``.
         most: How many.
         columns: Of the query, among them those that lists are in order by.
     """

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from actions.load.foresee import Whose, count_due
 from api.answers import ROOT
 from dispatch.locked_rows import LockedRows
 from dispatch.noticer import Noticer
@@ -32,7 +33,7 @@ from operations.operation_filter import OperationFilter
 from operations.sending.order import LINES_AT_ONCE, has_sendable
 from operations.task_ends import fetch_overdue
 from operations.turns import HAS_TURN
-from overview.installation.figures import fetch_held, fetch_running
+from overview.installation.figures import fetch_held, fetch_running, is_scheduled
 from tests.conftest import new_database, show_url
 from tests.database import fetch_rows, read_by
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
@@ -50,6 +51,7 @@ from tests.scheduling import (
     tick,
 )
 from web.now.fetch_running import fetch_under_way
+from web.operations.fetch_facets import count_facets
 
 SEVEN = at("07:00")
 WEEK = timedelta(days=7)
@@ -173,6 +175,7 @@ ASKED = (
     *(
         "/mails",
         "/mails?state=failed",
+        "/mails?state=sending",
         "/mails?app=shop",
         "/events",
         "/events?app=shop",
@@ -332,7 +335,10 @@ def test_what_is_shown_costs_no_look_at_all_that_happened(
 
 
 def test_a_period_long_ago_costs_what_was_due_in_it(history: sa.Engine):
-    """Not what happened since then; nor is all of it read for the first operations."""
+    """
+    Not what happened since then, also to count what filters would find; nor is all of
+    it read for the first operations.
+    """
     begin = read_by(history, read_clock) - timedelta(hours=HOURS / 2)
     a_day = OperationFilter(since=begin, until=begin + timedelta(days=1))
     due = 24 * HAPPENED // HOURS
@@ -342,9 +348,30 @@ def test_a_period_long_ago_costs_what_was_due_in_it(history: sa.Engine):
             found = fetch_latest(connection, wanted, limit=50)
         assert 50 == len(found)
         read[wanted.queue] = max(count_read(plan, "operations") for plan in plans)
+    with explaining(history) as plans, reading(history) as connection:
+        counted = count_facets(connection, a_day)
 
     assert read[None] < 100
     assert read[Queue.QUICK] < 2 * due
+    assert due - 1 <= counted.total <= due + 1
+    assert max(count_read(plan, "operations") for plan in plans) < 2 * due
+
+
+def test_whether_a_queue_is_needed_costs_no_look_at_all_actions(
+    postgres_engine: sa.Engine,
+):
+    """Of 10,000 actions none is on it; nor does it to count those due in a while."""
+    engine = postgres_engine
+    add_app(engine)
+    copy_action(engine, post_at(engine, SEVEN), CROWD - 1, "copy")
+    change(engine)
+
+    with explaining(engine) as plans, reading(engine) as connection:
+        assert not is_scheduled(connection, Queue.HEAVY, None)
+        due = count_due(connection, Whose(queue=Queue.HEAVY))
+
+    assert 0 == due
+    assert 0 == sum(count_read(plan, "scheduled_actions") for plan in plans)
 
 
 def test_a_part_of_what_waits_costs_no_look_at_all_of_it(history: sa.Engine):

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from models.database.engine import read_clock
 from models.database.tables import operations
 from models.operation_state import OperationState, Reason
-from operations.list_operations import BOUNDS, find_few
+from operations.list_operations import BOUNDS, find_few, walk_latest
 from operations.operation_filter import (
     OperationFilter,
     begins_with,
@@ -156,14 +156,7 @@ def _count_groups(
 ) -> list[sa.Row[Any]]:
     """Count the latest operations in groups: looked at, and matching *free*."""
     base = find_few(connection, free, BOUNDS)
-    place = [*find_place(free), match_period(free.since, free.until), *base]
-    latest = (
-        sa.select(operations)
-        .where(*place)
-        .order_by(_run.recorded_at.desc())
-        .limit(most)
-        .subquery("latest")
-    )
+    latest = walk_latest(free, [*find_place(free), *base], most).subquery("latest")
     columns = latest.c
     is_retrying = sa.and_(
         columns.state == OperationState.PENDING, is_tried_before(columns.reason)
