@@ -55,7 +55,7 @@ from operations.steps.publish import KINDS as PUBLISHED
 from overview.doctor.finding import Health
 from overview.installation.queues import LIVE_IN_ORDER
 from telemetry import MESSAGES_SENT, OCCURRENCES_RECORDED, OPERATIONS_FINISHED
-from web.action_words import KINDS as KIND_WORDS
+from web.actions.words import KINDS as KIND_WORDS
 from web.charts import LOOKS
 from web.editor.builders import STEPS as OFFERED
 from web.operations.routes import MARKS as COUNTED
@@ -131,7 +131,7 @@ def find_steps_that_use(name: str) -> set[str]:
         ("overview/installation/queues.py: LIVE_IN_ORDER", LIVE_IN_ORDER, LIVE_STATES),
         ("cli/output.py: STATE_STYLES", STATE_STYLES, OperationState),
         ("cli/status.py: STYLES", STYLES, Health),
-        ("web/action_words.py: KINDS", KIND_WORDS, WHEN_KINDS),
+        ("web/actions/words.py: KINDS", KIND_WORDS, WHEN_KINDS),
         ("web/charts.py: LOOKS", LOOKS, {*OperationState, *Mark}),
         (
             "web/charts.py: LOOKS in lanes",

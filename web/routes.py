@@ -6,8 +6,7 @@ everybody.
 """
 
 from web import backfills, bulk, data, events, keys_help, settings, workers
-from web.action import revisions
-from web.action import routes as action
+from web.actions import one_action, revisions
 from web.actions import routes as actions
 from web.apps import changes as app_changes
 from web.apps import routes as apps
@@ -16,7 +15,7 @@ from web.editor import routes as editor
 from web.mails import routes as mails
 from web.now import begin
 from web.now import routes as now
-from web.operation import routes as operation
+from web.operations import one_operation
 from web.operations import routes as operations
 from web.rendering import router as static_files
 from web.search import routes as search
@@ -34,7 +33,7 @@ ROUTERS = (
     events.router,
     editor.router,  # before /actions/{uid}: "new" is no uid
     actions.router,
-    action.router,
+    one_action.router,
     backfills.router,
     bulk.router,
     keys_help.router,
@@ -42,7 +41,7 @@ ROUTERS = (
     now.router,
     # before those of one operation, whose paths are alike
     operations.router,
-    operation.router,
+    one_operation.router,
     revisions.router,
     timeline.router,
     settings.router,

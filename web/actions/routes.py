@@ -19,7 +19,7 @@ from models.requests.actions import ActionFilterModel, ActionKind, Trouble
 from models.revision import ActionState
 from overview.actions import ActionWithRuns, fetch_action_part
 from serving.context import Context, Viewer
-from web import action_words
+from web.actions import words
 from web.actions.fetch_counts import ActionCounts, count_actions, fetch_documents
 from web.charts import LEGEND
 from web.forms import give_file
@@ -86,9 +86,9 @@ def show_actions(context: Viewer) -> Response:
         "is_new": not (has_filter or isinstance(counts, Unread) or counts.total),
         "filters": {name: query.text(name) for name in FILTERS if query.text(name)},
         **query.show(part),
-        "verdict": _tell(counts, action_words.tell_verdict),
-        "lead": _tell(counts, action_words.tell_counts, counted),
-        "words": action_words,
+        "verdict": _tell(counts, words.tell_verdict),
+        "lead": _tell(counts, words.tell_counts, counted),
+        "words": words,
         "Queue": Queue,
         "RUNS": _RUNS,
         "SHOWN": _SHOWN,

@@ -28,7 +28,7 @@ from tests.scheduling import (
     put,
     record_all,
 )
-from web.operation.fetch_account import Account, fetch_account
+from web.operations.fetch_account import Account, fetch_account
 
 DAILY = make_operation()
 

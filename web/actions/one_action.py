@@ -50,10 +50,10 @@ from overview.recent_runs import RecentRuns, fetch_runs_of_action
 from overview.recipients import ForeseenRecipients, Recipient, foresee_stored
 from overview.why.instant import explain_instant, read_asked
 from serving.context import Context, Editor, Operator, Viewer
-from web import action_words
-from web.action.days_chart import DayMap, Trend, count_weeks, draw_days, draw_trend
-from web.action.fetch_days import ActionDays, fetch_action_days
-from web.action.fetch_preview import preview_stored
+from web.actions import words
+from web.actions.days_chart import DayMap, Trend, count_weeks, draw_days, draw_trend
+from web.actions.fetch_days import ActionDays, fetch_action_days
+from web.actions.fetch_preview import preview_stored
 from web.forms import Form, go_to
 from web.guarding import make_router
 from web.query import Query, Unread, read_part
@@ -208,9 +208,9 @@ def show_action(context: Viewer, uid: str) -> Response:
         ),
         "asked": read_part(context, ask_why, uid, asked),
         "mails": isinstance(steps, dict) and not MAILING_STEPS.isdisjoint(steps),
-        "words": action_words,
+        "words": words,
     }
-    return render(context, "action/action.html", values)
+    return render(context, "actions/action.html", values)
 
 
 def _fetch(connection: sa.Connection, context: Context, uid: str) -> ShownAction:
@@ -246,7 +246,7 @@ def _ask_run(context: Context, form: Form, uid: str) -> tuple[str, dict[str, Any
         except MinutehandError as error:
             problem = str(error)
     steps = tuple(action.written.get("operations", {}))
-    return "action/run.html", {
+    return "actions/run.html", {
         "steps": steps,
         "action": action,
         "chosen": form.get_all("steps") if form.has("known") else steps,
@@ -296,7 +296,7 @@ def _ask(template: str, context: Context, uid: str) -> tuple[str, dict[str, Any]
     }
 
 
-@after_question(router, "/actions/{uid}/pause", partial(_ask, "action/pause.html"))
+@after_question(router, "/actions/{uid}/pause", partial(_ask, "actions/pause.html"))
 def pause_action(context: Operator, form: Form, uid: str) -> Response:
     """Pause an action."""
     with context.writing() as connection:
@@ -309,7 +309,7 @@ def pause_action(context: Operator, form: Form, uid: str) -> Response:
     return go_to(_path(uid), told, undo=_path(uid, "/resume"))
 
 
-@after_question(router, "/actions/{uid}/resume", partial(_ask, "action/resume.html"))
+@after_question(router, "/actions/{uid}/resume", partial(_ask, "actions/resume.html"))
 def resume_action(context: Operator, form: Form, uid: str) -> Response:
     """Resume an action from now on."""
     with context.writing() as connection:
@@ -318,11 +318,11 @@ def resume_action(context: Operator, form: Form, uid: str) -> Response:
         is_changed = pause_and_resume.resume_action(
             connection, uid, note, app=context.app, bounds=context.services.terms.bounds
         )
-    words = "is resumed" if is_changed else "was not paused on its own"
-    return go_to(_path(uid), f"{action.name} {words}.")
+    told = "is resumed" if is_changed else "was not paused on its own"
+    return go_to(_path(uid), f"{action.name} {told}.")
 
 
-@after_question(router, "/actions/{uid}/delete", partial(_ask, "action/delete.html"))
+@after_question(router, "/actions/{uid}/delete", partial(_ask, "actions/delete.html"))
 def delete(context: Editor, form: Form, uid: str) -> Response:
     """Delete an action."""
     with context.writing() as connection:

@@ -77,7 +77,7 @@ def show_revisions(context: Viewer, uid: str) -> Response:
         "old": old,
         "part": read_part(context, read),
     }
-    return render(context, "action/revisions.html", values)
+    return render(context, "actions/revisions.html", values)
 
 
 def _ask(context: Context, uid: str, revision: int) -> tuple[str, dict[str, Any]]:
@@ -92,7 +92,7 @@ def _ask(context: Context, uid: str, revision: int) -> tuple[str, dict[str, Any]
     judged = judge(context, draft, viewer_zone=zone)
     if isinstance(judged, Unread):
         judged = Judged()
-    return "action/restore.html", {
+    return "actions/restore.html", {
         "action": action,
         "compared": compared,
         "found": judged.found,

@@ -21,7 +21,7 @@ from tests.scheduling import (
     post,
     record_all,
 )
-from web.action.fetch_days import ActionDays, fetch_action_days
+from web.actions.fetch_days import ActionDays, fetch_action_days
 
 PARIS = ZoneInfo("Europe/Paris")
 #: A Wednesday.

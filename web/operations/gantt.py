@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from models.units import format_age
-from web.operation.fetch_account import StepAttempt
+from web.operations.fetch_account import StepAttempt
 
 #: Units of the drawing, which is 1,200 wide.
 _LEFT, _RIGHT = 176.0, 1100.0

@@ -26,8 +26,8 @@ from overview.operations import ShownOperation, describe_result, fetch_shown_ope
 from serving.context import Context, Operator, Viewer
 from web.forms import Form, go_to, tell_on_pages
 from web.guarding import make_router
-from web.operation.fetch_account import Account, fetch_account
-from web.operation.gantt import draw_gantt
+from web.operations.fetch_account import Account, fetch_account
+from web.operations.gantt import draw_gantt
 from web.preferences import format_iso
 from web.query import Unread, read_part
 from web.questions import after_question
@@ -80,7 +80,7 @@ def show_operation(context: Viewer, operation_id: UUID) -> Response:
         may_operate = context.caller.role >= Role.OPERATOR
         values["may_retry"] = may_operate and state in RETRIED_STATES
         values["may_cancel"] = may_operate and not account.operation.is_final
-    return render(context, "operation/operation.html", values)
+    return render(context, "operations/operation.html", values)
 
 
 def _describe(account: Account) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def _ask(
     return template, {"operation": shown}
 
 
-@after_question(router, f"{_PATH}/cancel", partial(_ask, "operation/cancel.html"))
+@after_question(router, f"{_PATH}/cancel", partial(_ask, "operations/cancel.html"))
 def cancel(context: Operator, form: Form, operation_id: UUID) -> Response:
     """Cancel an operation."""
     asked = form.read(NoteModel, "cancellation")
@@ -188,7 +188,7 @@ def cancel(context: Operator, form: Form, operation_id: UUID) -> Response:
     return go_to(f"/operations/{operation_id}", text)
 
 
-@after_question(router, f"{_PATH}/retry", partial(_ask, "operation/retry.html"))
+@after_question(router, f"{_PATH}/retry", partial(_ask, "operations/retry.html"))
 def retry(context: Operator, form: Form, operation_id: UUID) -> Response:
     """Let an operation run again."""
     asked = form.read(RetryModel, "retry")

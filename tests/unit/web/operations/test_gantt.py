@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from web.operation.fetch_account import StepAttempt
-from web.operation.gantt import Gantt, draw_gantt
+from web.operations.fetch_account import StepAttempt
+from web.operations.gantt import Gantt, draw_gantt
 
 SIX = datetime(2026, 10, 20, 6, tzinfo=UTC)
 LEFT, RIGHT = 176, 1100

@@ -15,7 +15,7 @@ from models.errors import InvalidDocumentError
 from models.requests.notes import PauseModel
 from tests.database import read_by, write_by
 from tests.scheduling import MONDAY, add_app, edit_action, get_now, post
-from web.action.fetch_preview import preview_stored
+from web.actions.fetch_preview import preview_stored
 
 TOKYO = ZoneInfo("Asia/Tokyo")
 PARIS = {"cron_rule": "30 2 * * *", "timezone": "Europe/Paris"}
