@@ -164,7 +164,7 @@ def decide_time(
     Raises:
         RuleError: The timing can no longer be read.
     """
-    assert action.timing is not None  # run_tick passes event-driven ones elsewhere
+    assert action.timing is not None  # decide passes event-driven ones elsewhere
     key = (action.timing, action.next_due_at, action.queue is Queue.TASKS)
     found = memo.get(key)
     if found is None:

@@ -43,7 +43,6 @@ from models.revision import Change
 #: Of how many the turns are found at once: a tick with less due needs one query.
 FIRST_TURNS = 2_000
 
-
 _action = scheduled_actions.c
 _IS_DUE = DUE_ACTIONS.of(scheduled_actions.name)
 

@@ -156,12 +156,12 @@ class Leader:
         self._fence = None
 
     def _take(self) -> None:
-        asked_at = self._monotonic()
+        asked_at, take = self._monotonic(), _take_statement(self._ttl)
         ours = {"our_token": self._token, "host": socket.gethostname()}
         with writing(self._engine) as connection:
             ensure_lease(connection)
-            take = _take_statement(self._ttl), {**ours, "process": os.getpid()}
-            fence = connection.execute(*take).scalar_one_or_none()
+            taken = connection.execute(take, {**ours, "process": os.getpid()})
+            fence = taken.scalar_one_or_none()
             if fence is not None:
                 # In the same transaction, so that every fence has its leadership.
                 connection.execute(_remember_statement(), {"led_fence": fence})

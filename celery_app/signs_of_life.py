@@ -20,7 +20,7 @@ from celery import bootsteps
 
 from models.database.engine import make_engine, writing
 from models.operation_state import WORKER_QUEUES
-from operations.fleet.presence import Presence, make_process
+from operations.fleet.presence import AGAIN_S, Presence, make_process
 from operations.fleet.processes import ProcessRole
 from settings import Settings, read_settings
 from telemetry import Event
@@ -97,7 +97,8 @@ class PresenceStep(bootsteps.StartStopStep):  # type: ignore[misc]  # Celery has
                 worker.consumer.call_soon(partial(self._rest_or_take, worker, is_asked))
         finally:
             renew = partial(self._renew, worker)
-            self._entry = worker.timer.call_after(presence.pause_s, renew)
+            again_s = presence.pause_s or AGAIN_S  # 0: something else failed first
+            self._entry = worker.timer.call_after(again_s, renew)
 
     def _rest_or_take(self, worker: Any, is_asked: bool) -> None:  # noqa: FBT001 - through call_soon
         """

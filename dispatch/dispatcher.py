@@ -135,7 +135,8 @@ class Dispatcher:
         Put *action* into quarantine, commit, and send some of what waits.
 
         Args:
-            action: As it was read; if it has changed since, it stays as it is.
+            action: As it was read; if it has changed since, or another session keeps it
+                locked, it stays as it is.
             reason: For its admin.
 
         Raises:
@@ -320,7 +321,7 @@ class Dispatcher:
             # If some were there before, their rows may differ from what we decided.
             return wanted if recorded().total() == len(wanted) else ()
 
-        # In the same transaction, because the query costs less than a transaction.
+        # Asked along with it, because the query costs less than a transaction.
         found = self.outbox.look(
             *(transaction, confirm), beside=len(self._ready), recorded=read_recorded
         )

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from models.database.engine import make_engine
+from models.database.engine import make_engine, reading
 from models.database.tables import (
     installation,
     leases,
@@ -23,6 +23,7 @@ from models.occurrence import LOOKBACK
 from models.operation_state import Queue
 from operations.rescue import RESEND_AFTER
 from scheduler_server import LOCKED_AGAIN, Scheduler
+from settings import read_settings
 from telemetry import Event
 from tests.database import execute
 from tests.flying import NOW, assert_all_sent_once, fly, make_due
@@ -363,3 +364,16 @@ def test_locked_action_that_follows_holds_up_no_tick(
         row.action_uid for row in fetch_all(postgres_engine) if row.trigger == "action"
     ]
     assert 1 == [task.name for task in case.couriers.sent].count("first")
+
+
+def test_scheduler_waits_for_a_lock_for_less_than_two_seconds(postgres_url: str):
+    """And longer than PostgreSQL until it looks for a deadlock."""
+    given = {"MINUTEHAND_DATABASE_URL": postgres_url}
+    scheduler = Scheduler.make(read_settings(given, env_file=None))
+
+    waits = "select current_setting('lock_timeout')::interval"
+    with reading(scheduler.engine) as connection:
+        lasts = connection.exec_driver_sql(waits).scalar_one()
+    scheduler.engine.dispose()
+
+    assert timedelta(seconds=1) < lasts < timedelta(seconds=2)
