@@ -24,7 +24,7 @@ from overview.installation.status import Paused, Status, fetch_status
 from overview.installation.workers import ShownProcess
 
 #: What has a table of its own.
-_SHOWN_BELOW = frozenset({"last", "mails", "quarantine"})
+_SHOWN_BELOW = frozenset({"last", "quarantine"})
 
 #: The most rows of apps that people are shown.
 _APPS = 20
@@ -158,9 +158,6 @@ def _print_troubles(found: Status) -> None:
         },
         apart=True,
     )
-    if found.uncertain_mails:
-        out().print()
-        out().fields([("uncertain mails", f"{found.uncertain_mails} in all")])
 
 
 def _print_actions(found: Status) -> None:

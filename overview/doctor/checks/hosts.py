@@ -120,14 +120,14 @@ def look_at_confinement(_view: View) -> Iterator[Finding]:
 
 def look_at_space(view: View) -> Iterator[Finding]:
     """Look at the free space of the workspace on the workers' hosts."""
-    free = {
-        each.process.hostname: each.process.free_bytes
+    free = [
+        (each.process.free_bytes, each.process.hostname)
         for each in view.alive
         if each.process.free_bytes is not None
-    }
+    ]
     if not free:
         return
-    host, least = min(free.items(), key=lambda item: item[1])
+    least, host = min(free)
     found = f"{format_bytes(least)} free in the workspace ({host})"
     if least < NO_SPACE:
         detail = f"{found}: refreshes fail. Free some space."

@@ -226,5 +226,6 @@ def look_at_uncertain(view: View) -> Iterator[Finding]:
     if uncertain:
         many = format_count(uncertain, "mail is", "mails are")
         where = "Mails, or minutehand mails list --state uncertain"
-        found = f"{many} uncertain: sent, or perhaps not. Decide: {where}"
+        todo = f"See {where}, and then confirm or resend them"
+        found = f"{many} uncertain: sent, or perhaps not. {todo}"
         yield Finding("mails", Health.DOUBTFUL, found, "mails are uncertain")

@@ -90,8 +90,10 @@ def test_program_as_new_as_the_database_is_right(
 def test_least_space_of_any_worker_is_told(
     postgres_engine: sa.Engine, free: int, health: str
 ):
+    """Also of one whose workspace is another one, although it is on the same host."""
+    give_sign(postgres_engine, make_worker("full", name="a@full", free_bytes=free))
+    give_sign(postgres_engine, make_worker("full", name="b@full"))
     give_sign(postgres_engine, make_worker("roomy"))
-    give_sign(postgres_engine, make_worker("full", free_bytes=free))
 
     (found,) = examine(postgres_engine, "space")
 
