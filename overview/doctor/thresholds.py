@@ -32,5 +32,5 @@ PINGS_FOR = timedelta(days=1)
 #: With fewer free bytes an operator should look: a large refresh needs this much.
 LITTLE_SPACE = 1024**3
 
-#: With fewer free bytes refreshes fail, or will soon.
+#: With fewer free bytes refreshes wait, or will soon.
 NO_SPACE = 100 * 1024**2

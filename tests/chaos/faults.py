@@ -445,7 +445,7 @@ def _hurt(world: World, victim: Victim) -> tuple[float, Callable[[], None]]:
 _HOUR, _AHEAD = timedelta(hours=1), timedelta(minutes=3)
 _SET_BACK = r"(?i)^(bad|look) .*clock.*set back"
 _BROKER = r"^bad (broker|sending)"
-_FULL = r"(?i)^(bad|look) .*(is full|a file that large|no space|refreshes fail)"
+_FULL = r"(?i)^(bad|look) .*(is full|a file that large|no space|refreshes wait)"
 
 
 def _break_mail(mood: Mood, named: str) -> Fault:

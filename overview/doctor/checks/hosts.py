@@ -130,7 +130,7 @@ def look_at_space(view: View) -> Iterator[Finding]:
     least, host = min(free)
     found = f"{format_bytes(least)} free in the workspace ({host})"
     if least < NO_SPACE:
-        detail = f"{found}: refreshes fail. Free some space."
+        detail = f"{found}: refreshes wait. Free some space."
         yield Finding("space", Health.BAD, detail, "the workspace is full")
     elif least < LITTLE_SPACE:
         detail = f"{found}. Free some space."
