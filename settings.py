@@ -141,7 +141,10 @@ def _read_path(text: str | Path) -> Path:
     """Make a path absolute, so that a later change of directory cannot move it."""
     if "://" in str(text):
         raise RuleError("is no folder.", "Write one of this host: /var/lib/minutehand.")
-    return Path(text).expanduser().absolute()
+    path = os.path.expanduser(text)  # noqa: PTH111 - that of Path raises RuntimeError
+    if path.startswith("~"):
+        raise RuleError("is of nobody who has a home here.", "Write an absolute path.")
+    return Path(path).absolute()
 
 
 def _from_text(read: Callable[[str], object]) -> BeforeValidator:
@@ -379,7 +382,7 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    home: Folder = Field(default_factory=lambda: _read_path("~/.minutehand"))
+    home: Folder = Field(default=Path("~/.minutehand"), validate_default=True)
     database_url: Annotated[str, AfterValidator(read_database_url), SECRET] = Field(
         default_factory=lambda data: f"sqlite:///{data['home']}/minutehand.sqlite3",
         repr=False,
@@ -809,10 +812,13 @@ def _read_secrets(files: Mapping[str, str], values: dict[str, str]) -> list[str]
             mistakes.append(f"{_variable(setting)} and {name} are both set. Keep one.")
             continue
         try:
-            text = Path(path).expanduser().read_text(encoding="utf-8").rstrip("\r\n")
+            text = _read_path(path).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeDecodeError) as error:
             reason = _explain_unreadable(error)
             mistakes.append(f"{name}: {path!r} cannot be read: {reason}.")
+            continue
+        except RuleError as error:
+            mistakes.append(f"{name}: {path!r} {error}")
             continue
         if not text.strip():
             mistakes.append(f"{name}: {path!r} is empty. Write the secret into it.")
@@ -881,7 +887,8 @@ def _iso(duration: timedelta) -> str:
 
 
 def _default(field: str) -> str:
-    return _iso(Settings.model_fields[field].default)
+    default = Settings.model_fields[field].default
+    return _iso(default) if isinstance(default, timedelta) else str(default)
 
 
 def _explain_unknown(name: str) -> str:

@@ -123,6 +123,22 @@ def test_environment_wins_over_the_file(tmp_path: Path) -> None:
     assert settings.timezone == "Europe/Paris"
 
 
+def test_home_that_nobody_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container whose user has none: also where a secret is, and by default."""
+    monkeypatch.setenv("HOME", "~nobody-here")
+    given = {"MINUTEHAND_WORKSPACE": "~/x", "MINUTEHAND_WEBHOOK_SECRET_FILE": "~/y"}
+
+    with pytest.raises(UsageError) as told:
+        read_settings(given, None)
+
+    said = " is of nobody who has a home here. Write an absolute path."
+    assert {
+        f"MINUTEHAND_WEBHOOK_SECRET_FILE: '~/y'{said}",
+        f"MINUTEHAND_HOME: its default ~/.minutehand{said}",
+        f"MINUTEHAND_WORKSPACE: '~/x'{said}",
+    } == {*str(told.value).splitlines()}
+
+
 def test_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
     env_file = tmp_path / ".env"
     env_file.write_text("MINUTEHAND_CHUNK=7", encoding="utf-16")
