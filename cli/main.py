@@ -245,6 +245,8 @@ def _run(arguments: list[str]) -> int:
             return int(wrong.exit_code)
         if isinstance(end, OSError):
             raise
+        if isinstance(end.__context__, BrokenPipeError):  # Rich makes an exit of it
+            raise end.__context__ from None
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     return 0
 

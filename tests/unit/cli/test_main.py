@@ -257,7 +257,9 @@ def _call(command: str, stdout: int | None = None, **environ: str) -> tuple[int,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", ["schema", "preview docs/examples/action.json"])
+@pytest.mark.parametrize(
+    "command", ["schema", "preview docs/examples/action.json", "--help"]
+)
 def test_reader_that_leaves_early_gets_no_complaint(command: str):
     """``minutehand ... | head -1`` ends in silence, and well, whoever writes."""
     reader, writer = os.pipe()
