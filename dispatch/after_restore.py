@@ -259,7 +259,7 @@ def _check_instant(connection: sa.Connection, instant: datetime, now: datetime) 
     if last is not None and last > instant:
         raise UsageError(
             f"--as-of: the database has rows of {last:%FT%T.%fZ}, which is later. Name "
-            "the time at which the backup was made; if yours is of the same second, "
+            "the time at which the backup was made; if yours is some seconds earlier, "
             "name this. If the installation has run since the backup was restored, it "
             "is too late for this command: see docs/backup.md."
         )

@@ -196,6 +196,7 @@ def look_at_held(view: View) -> Iterator[Finding]:
         age = format_age(view.now - held.since)
         error = held.error.removesuffix(".")
         found = f"{error}; {many} for it, of {apps}, the oldest for {age}"
+        found += ". Mend it: each is tried again within five minutes"
         title = "operations wait for the platform"
         yield Finding("platform", Health.BAD, found, title, held.since)
 
