@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from actions.lookup import get_action
 from models.database.engine import json_rows, make_rows_json
-from models.database.lists import belongs_to, cut_part, is_revision_among, select_given
+from models.database.lists import belongs_to, cut_part, select_given
 from models.database.tables import (
     operations,
     scheduled_action_revisions,
@@ -213,19 +213,6 @@ def get_action_state(row: sa.Row[Any]) -> ActionState:
     if row.paused_at is not None:
         return ActionState.PAUSED
     return ActionState.ACTIVE if row.active else ActionState.INACTIVE
-
-
-def fetch_documents(
-    connection: sa.Connection, keys: Collection[tuple[str, int]]
-) -> Mapping[tuple[str, int], dict[str, Any]]:
-    """Return the documents of revisions, by (uid of the action, revision)."""
-    kept = scheduled_action_revisions.c
-    rows = connection.execute(
-        sa.select(kept.uid, kept.revision, kept.document).where(
-            is_revision_among(connection, keys)
-        )
-    )
-    return {(row.uid, row.revision): row.document for row in rows}
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Self
 
 from pydantic import (
@@ -27,7 +27,14 @@ from models.days_off import (
 from models.errors import RuleError
 from models.fields.addresses import check_ping
 from models.fields.duration import Duration
-from models.fields.field_types import WEEKDAYS, Name, RuleText, Uid, parsed_by
+from models.fields.field_types import (
+    WEEKDAYS,
+    Name,
+    RuleText,
+    Uid,
+    parsed_by,
+    read_instant,
+)
 from models.fields.instants import parse_due_date
 from models.fields.placeholders import OF_EVENTS
 from models.fields.strict_model import (
@@ -254,11 +261,8 @@ class ScheduledActionModel(DocumentModel):
         """Read a bound in the zone of ``when`` unless it has an offset."""
         if value is None:
             return None
-        if isinstance(value, datetime) and value.tzinfo is not None:
-            return value.astimezone(UTC)
         if not isinstance(value, str):
-            msg = f"{show(value)} is not a date and time."
-            raise RuleError(msg, 'Write it in quotes: "2026-12-01T09:00:00+01:00".')
+            return read_instant(value)
 
         zones = _zones_of(info.data.get("when"))
         if len(zones) > 1:

@@ -6,7 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from models.database.tables import operations, scheduled_action_revisions
+from models.database.lists import fetch_documents
+from models.database.tables import operations
 from models.errors import ConflictError, UsageError
 from models.fields.strict_model import find_near
 from models.operation import order_steps
@@ -51,14 +52,9 @@ def find_repeated(
 
 
 def _fetch_step_names(connection: sa.Connection, row: sa.Row[Any]) -> list[str]:
-    columns = scheduled_action_revisions.c
-    document = connection.execute(
-        sa.select(columns.document).where(
-            columns.uid == row.action_uid, columns.revision == row.action_revision
-        )
-    ).scalar_one_or_none()
-    asked = (document or {}).get("operations", {})
-    return list(order_steps(asked))
+    key = row.action_uid, row.action_revision
+    document = fetch_documents(connection, [key]).get(key, {})
+    return list(order_steps(document.get("operations", {})))
 
 
 def repeat_steps(connection: sa.Connection, row: sa.Row[Any], again: list[str]) -> None:

@@ -19,8 +19,8 @@ from zoneinfo import ZoneInfo
 import sqlalchemy as sa
 from typing_extensions import TypedDict
 
-from actions.read_actions import fetch_documents
 from models.database.engine import read_clock
+from models.database.lists import fetch_documents
 from models.database.tables import operations
 from models.decision import MissedRange, read_missed, tell_cause
 from models.expectations import tell_late

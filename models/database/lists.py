@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -48,6 +48,19 @@ def is_revision_among(
         given=[{"uid": uid, "revision": revision} for uid, revision in keys],
     )
     return sa.tuple_(kept.uid, kept.revision).in_(sa.select(given))
+
+
+def fetch_documents(
+    connection: sa.Connection, keys: Collection[tuple[str, int]]
+) -> Mapping[tuple[str, int], dict[str, Any]]:
+    """Return the documents of revisions, by (uid of the action, revision)."""
+    kept = scheduled_action_revisions.c
+    rows = connection.execute(
+        sa.select(kept.uid, kept.revision, kept.document).where(
+            is_revision_among(connection, keys)
+        )
+    )
+    return {(row.uid, row.revision): row.document for row in rows}
 
 
 def belongs_to(

@@ -18,11 +18,10 @@ from pydantic import ValidationError
 
 from models.back_off import RETRY_DELAY, BackOff, read_back_off
 from models.database.engine import Identifier, db_now, json_rows, make_rows_json
-from models.database.lists import is_revision_among
+from models.database.lists import fetch_documents
 from models.database.tables import (
     DUE_ACTIONS,
     operations,
-    scheduled_action_revisions,
     scheduled_actions,
     small_apps,
     users,
@@ -107,16 +106,10 @@ class TaskRevisions:
         if len(self._known) + len(new) > _REMEMBERED:
             self._known.clear()
             new = list(wanted)
-        kept = scheduled_action_revisions.c
-        found = connection.execute(
-            sa.select(kept.uid, kept.revision, kept.document).where(
-                is_revision_among(connection, new)
-            )
-        )
+        found = fetch_documents(connection, new)
         # What is gone is known to be, or it would be asked for again and again.
         self._known.update(dict.fromkeys(new, _GONE))
-        for uid, revision, document in found:
-            self._known[uid, revision] = _read(document)
+        self._known.update((key, _read(document)) for key, document in found.items())
 
 
 def _read(document: dict[str, Any]) -> TaskRevision:

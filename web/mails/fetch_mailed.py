@@ -16,12 +16,8 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.engine import read_clock
-from models.database.tables import (
-    deliveries,
-    operation_steps,
-    operations,
-    scheduled_action_revisions,
-)
+from models.database.lists import fetch_documents
+from models.database.tables import deliveries, operation_steps, operations
 from models.operation import MAILING_STEPS
 from models.paging import Page, Part
 from models.scheduled_action import ScheduledActionModel
@@ -139,7 +135,9 @@ def _find_mailing(
     ).one_or_none()
     if row is None or app not in {None, row.app}:
         raise make_unknown(operation_id)
-    action = _fetch_action(connection, row)
+    key = row.action_uid, row.action_revision
+    document = fetch_documents(connection, [key]).get(key)
+    action = None if document is None else read_stored(row.action_uid, document)
     steps = operation_steps.c
     begun = connection.execute(
         sa.select(steps.name, steps.memo)
@@ -159,18 +157,6 @@ def _find_mailing(
         return _Mailing(row, name, None, (), action)
     ids, warnings = frozen
     return _Mailing(row, name, frozenset(ids), warnings, action)
-
-
-def _fetch_action(
-    connection: sa.Connection, row: sa.Row[Any]
-) -> ScheduledActionModel | None:
-    kept = scheduled_action_revisions.c
-    document = connection.execute(
-        sa.select(kept.document).where(
-            kept.uid == row.action_uid, kept.revision == row.action_revision
-        )
-    ).scalar_one_or_none()
-    return None if document is None else read_stored(row.action_uid, document)
 
 
 def _judge(mailing: _Mailing, user: User, now: datetime) -> tuple[bool, str]:

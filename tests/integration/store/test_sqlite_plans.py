@@ -15,10 +15,10 @@ import pytest
 import sqlalchemy as sa
 
 from actions.lookup import find_action
-from actions.read_actions import fetch_documents
 from actions.read_rules import fetch_zones
 from actions.user_events import NewEvent, record_events
 from models.database.engine import read_clock
+from models.database.lists import fetch_documents
 from models.event import EventName
 from operations.operation_filter import OperationFilter
 from overview.doctor.checks.apps import look_at_monitors
