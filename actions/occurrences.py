@@ -17,12 +17,13 @@ from functools import lru_cache
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from actions.when.any_rule import make_rule
+from actions.when import RULES
 from actions.when.due_date import DueDateRule
 from actions.when.excluding import NO_DAYS, DaysOff, find_allowed, get_local_day
 from actions.when.moving import find_kept_or_moved, find_origins
 from actions.when.rule import Rule
 from actions.when.searching import as_utc, find_last
+from actions.when.working_day import WorkingDayRule
 from models.days_off import Instead
 from models.errors import RuleError
 from models.fields.duration import Duration
@@ -30,7 +31,7 @@ from models.fields.strict_model import say
 from models.occurrence import LOOKBACK
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing, merge_days
-from models.when import TimingModel
+from models.when import TimeModel, TimingModel
 
 #: How many parsed schedules are cached, at a few kilobytes each: enough for the
 #: distinct timings that are due in one tick. A miss costs about 0.2 ms.
@@ -209,6 +210,24 @@ def make_schedule(timing: TimingModel) -> Schedule:
         instead=timing.instead,
         is_below_minute=timing.is_below_minute,
     )
+
+
+def make_rule(model: TimeModel, excluded: DaysOff | None = None) -> Rule:
+    """
+    Parse *model*, which the door has read.
+
+    Args:
+        model: Any time kind.
+        excluded: The days that its action excepts, on which working days depend. None:
+            it excepts none.
+
+    Raises:
+        RuleError: It cannot be read any more: its zone was withdrawn.
+    """
+    rule = RULES[type(model)](model)
+    if excluded is not None and isinstance(rule, WorkingDayRule):
+        return rule.without(excluded)
+    return rule
 
 
 def _read_jitter(text: str | None) -> timedelta:

@@ -35,8 +35,7 @@ from actions.explaining.recorded import (
     find_undecided,
     is_left_to,
 )
-from actions.occurrences import parse_timing
-from actions.when.any_rule import make_rule
+from actions.occurrences import make_rule, parse_timing
 from actions.when.moving import get_wall_time
 from actions.when.searching import find_each
 from models.errors import RuleError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from actions.when.any_rule import make_rule
+from actions.occurrences import make_rule
 from actions.when.excluding import DaysOff
 from actions.when.rule import Rule
 from actions.when.searching import find_each
