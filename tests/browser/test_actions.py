@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 
-from tests.browser.looking import Looker, check_axe, leaving
+from tests.browser.looking import NARROW, Looker, check_axe, leaving
 from tests.seeded.sites import Site
 
 NIGHTLY = "/actions/nightly-warehouse-load"
@@ -31,6 +32,15 @@ def test_the_list_is_filtered_and_chosen_with_keys(looker: Looker, site: Site):
     check_axe(page)
     page.get_by_role("link", name="Leave as it is").click()
     expect(page).to_have_url(re.compile("trouble=failed"))
+
+
+@pytest.mark.look
+def test_the_list_is_sorted_on_a_phone(looker: Looker, site: Site):
+    """Though the rest of its head is only for those who listen."""
+    page = looker.open(site, "/actions", width=NARROW)
+    page.get_by_role("link", name="Next", exact=True).click()
+
+    expect(page).to_have_url(re.compile("sort=next"))
 
 
 def test_an_action_is_paused_in_place_and_undone(looker: Looker, own_site: Site):
