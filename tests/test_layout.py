@@ -319,6 +319,16 @@ def test_modules_and_functions_can_be_taken_in() -> None:
     assert long == []
 
 
+def test_templates_have_no_long_lines() -> None:
+    """120 characters, as the README."""
+    assert [
+        f"{name_of(path)}:{number}"
+        for path in sorted((ROOT / "web").rglob("*.html"))
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if len(line) > 120
+    ] == []
+
+
 def test_modules_say_what_they_are_for() -> None:
     """Every module that holds something starts with a docstring."""
     silent = [
