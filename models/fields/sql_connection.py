@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from pydantic import SecretStr
+from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from models.errors import RuleError
+from models.fields.field_types import AppOrAll
 from models.fields.server_url import POSTGRESQL_SCHEMES
 
 #: Stands for every small app.
@@ -26,6 +27,7 @@ _EXAMPLE = (
     'Write {"warehouse": {"url": "postgresql://reader:password@host/name", '
     '"apps": ["sales"]}}.'
 )
+_APPS = TypeAdapter(list[AppOrAll])
 _LOOPBACK = frozenset({"", "localhost", "127.0.0.1", "::1"})
 
 
@@ -73,10 +75,13 @@ def _read(name: str, given: object) -> SqlConnection:
     if not isinstance(given, dict) or set(given) != {"url", "apps"}:
         msg = f"has a connection {name!r} that is not an object with 'url' and 'apps'."
         raise RuleError(msg, _EXAMPLE)
-    url, apps = given["url"], given["apps"]
-    if not isinstance(apps, list) or not all(isinstance(app, str) for app in apps):
+    url = given["url"]
+    try:
+        apps = _APPS.validate_python(given["apps"], strict=True)
+    except ValidationError:
         msg = f"has a connection {name!r} whose 'apps' is not a list of uids."
-        raise RuleError(msg, 'Write "apps": ["sales"], or ["*"] for every small app.')
+        hint = 'Write "apps": ["sales"], or ["*"] for every small app.'
+        raise RuleError(msg, hint) from None
     scheme = url.partition("://")[0] if isinstance(url, str) else ""
     if scheme in POSTGRESQL_SCHEMES:
         url = f"postgresql://{url.partition('://')[2]}"

@@ -47,6 +47,10 @@ def test_connections_are_read_by_name():
             '{"erp": {"url": "postgresql://a:hunter2@b/c", "apps": "shop"}}',
             "not a list",
         ),
+        (
+            '{"erp": {"url": "postgresql://a:hunter2@b/c", "apps": ["a b"]}}',
+            "not a list",
+        ),
         ('{"erp": {"url": "mysql://a:hunter2@b/c", "apps": []}}', "not a database"),
         ('{"erp": {"url": "sqlite:///relative.db", "apps": []}}', "not a database"),
         (
