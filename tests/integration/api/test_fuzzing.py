@@ -104,7 +104,7 @@ def make_config(
             "phases": {
                 "stateful": {"enabled": False},
                 # Each example is sent by test_examples.py.
-                "examples": {"enabled": examples >= LONG},
+                "examples": {"enabled": False},
                 "coverage": {
                     "unexpected-methods": ["trace", "put"],
                     "operation-ordering": "none",
