@@ -8,7 +8,7 @@ import io
 import json
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
@@ -16,7 +16,6 @@ from uuid import UUID
 import pytest
 import structlog
 
-from models.operation_state import FINAL_STATES, Queue
 from telemetry import METRICS, Event, LogFormat, Repeats, configure_logging
 from tests.scheduling import Clock
 
@@ -138,17 +137,6 @@ def test_metrics_are_called_what_prometheus_calls_them() -> None:
     }
 
     assert exposed == {name: {name.removesuffix("_total")} for name in METRICS}
-
-
-@pytest.mark.parametrize(
-    ("name", "values"),
-    [("messages_sent", Queue), ("operations_finished", FINAL_STATES)],
-)
-def test_every_series_is_there_from_the_start(name: str, values: Iterable[str]) -> None:
-    """So that an alert sees the first of its kind."""
-    (family,) = METRICS[f"minutehand_{name}_total"].collect()
-
-    assert {*values} == {v for each in family.samples for v in each.labels.values()}
 
 
 def test_logs_are_one_json_object_a_line_off_terminals(stream: io.StringIO) -> None:
