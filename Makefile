@@ -98,7 +98,7 @@ test-api: $(STAMP) ## Send the HTTP API whatever its document allows, and more, 
 
 .PHONY: test-time
 test-time: $(STAMP) ## Compare every clock change of every zone with the oracles (minutes)
-	$(PYTEST) tests/time $(ARGS)
+	$(PYTEST) tests/time tests/unit/actions/when/test_cron.py --hypothesis-profile long $(ARGS)
 
 .PHONY: test-rabbit
 test-rabbit: $(STAMP) ## Run the tests that need rabbitmq-server (Debian: apt-get install rabbitmq-server)

@@ -53,6 +53,10 @@ hypothesis.settings.register_profile(
 hypothesis.settings.register_profile(
     "fast", hypothesis.settings.get_profile("minutehand"), max_examples=10
 )
+# For `make test-time`.
+hypothesis.settings.register_profile(
+    "long", hypothesis.settings.get_profile("minutehand"), max_examples=10_000
+)
 hypothesis.settings.load_profile("minutehand")
 
 # As our own log does: with the values of all variables, which are the rows of a month

@@ -22,6 +22,7 @@ from tests.time.oracles import (
     PlainRule,
     Transition,
     find_transitions,
+    get_distinct_zones,
     run_cronsim,
     run_daemon,
 )
@@ -51,11 +52,35 @@ _THREE_HOURS = timedelta(hours=3)
 _MINUTE = timedelta(minutes=1)
 _FIVE_DAYS = timedelta(days=5)
 
+#: More than what any comparison asks of the time around a change.
+_NEAR = timedelta(days=7)
+
 
 @cache
 def find_all_transitions(name: str) -> list[Transition]:
     """Return every change of the zone's clocks from 1970 to 2037."""
     return find_transitions(load_zone(name), FIRST_INSTANT, LAST_INSTANT)
+
+
+@cache
+def find_own_transitions() -> dict[str, list[Transition]]:
+    """
+    Return by zone the changes at which its clocks run as those of no zone before it.
+
+    Two of three are those of another zone, too: all of Europe changes its clocks at one
+    instant. What happens around them is asked of the first.
+    """
+    seen: set[tuple[Transition, ...]] = set()
+    own: dict[str, list[Transition]] = {}
+    for name in get_distinct_zones():
+        changes = find_all_transitions(name)
+        own[name] = []
+        for change in changes:
+            around = (each for each in changes if abs(each.at - change.at) < _NEAR)
+            if (key := (change, *around)) not in seen:
+                seen.add(key)
+                own[name].append(change)
+    return own
 
 
 def aim_at(change: Transition) -> tuple[str, ...]:
