@@ -115,6 +115,7 @@ def _find_read_only(connection: sa.Connection) -> str | None:
             " primary."
         )
     if is_read_only:
+        connection.detach()  # its session stays so when the switch is off again
         return (
             "default_transaction_read_only is on, for the server, the database or the"
             " role. Switch it off."

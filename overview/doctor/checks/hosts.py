@@ -90,14 +90,18 @@ def look_at_programs(view: View) -> Iterator[Finding]:
 
 def find_silent(seen: Sequence[Seen]) -> list[Seen]:
     """Return those that ended without signing off lately, and were not replaced."""
-    alive = {each.process.name for each in seen if each.is_alive}
     return [
         each
         for each in seen
         if not each.is_alive
         and each.age <= SILENT_FOR
-        and each.process.name not in alive
+        and not any(_replaces(other, each) for other in seen)
     ]
+
+
+def _replaces(other: Seen, silent: Seen) -> bool:
+    is_later = silent.started_at < silent.heartbeat_at < other.started_at
+    return other.process.name == silent.process.name and (other.is_alive or is_later)
 
 
 def _name(each: Seen) -> str:

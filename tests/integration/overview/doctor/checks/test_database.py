@@ -55,6 +55,18 @@ def test_read_only_database_is_named_as_that(postgres_engine: sa.Engine):
     assert found.detail.startswith(told)
 
 
+def test_session_that_began_read_only_is_asked_once(postgres_engine: sa.Engine):
+    """It stays so when the switch is off again, and nobody writes who would drop it."""
+    postgres_engine.dispose()
+    with postgres_engine.connect() as connection:
+        connection.exec_driver_sql("set default_transaction_read_only = on")
+        connection.commit()
+
+    found = [examine(postgres_engine, "database")[0].health for _ in range(2)]
+
+    assert ["bad", "ok"] == found
+
+
 def test_full_disk_of_the_database_is_named_as_that(postgres_engine: sa.Engine):
     """
     Rows that fit are still written, such as heartbeats, but no tick: only where none

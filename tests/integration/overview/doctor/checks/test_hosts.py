@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from models.database.tables import processes
 from operations.fleet.processes import Process
 from overview.doctor.checks import hosts
 from overview.doctor.thresholds import LITTLE_SPACE, NO_SPACE
+from tests.database import execute
 from tests.presence import give_sign, make_worker
 from tests.scheduling import MINUTE, examine
 
@@ -81,6 +83,19 @@ def test_program_as_new_as_the_database_is_right(
 
     assert "celery@old" in found.detail
     assert "the database is at 9999. Restart it with the newer ver" in found.detail
+
+
+def test_killed_worker_that_was_replaced_is_not_told(postgres_engine: sa.Engine):
+    """Also while the one that took its place is silent itself."""
+    engine = postgres_engine
+    for pid, minutes in ((1, 10), (2, 3)):
+        give_sign(engine, make_worker("b", pid=pid), age=minutes * MINUTE)
+    began = processes.c.heartbeat_at - MINUTE
+    execute(engine, sa.update(processes).values(started_at=began))
+
+    (found,) = examine(engine, "programs")
+
+    assert "celery@b (pid 2)" in found.detail
 
 
 @pytest.mark.parametrize(
