@@ -31,7 +31,7 @@ from actions.importing.origins.imported import (
     explain_unreadable,
 )
 from actions.importing.origins.redbeat import read_key
-from models.database.engine import load_postgresql
+from models.database.engine import make_engine
 from models.errors import RuleError, UnreachableError, UsageError
 from models.fields.server_url import read_broker_url, read_database_url
 from models.fields.zone import load_zone
@@ -83,18 +83,15 @@ def _make_engine(url: str) -> sa.Engine:
     scheme, colon, rest = url.partition("://")
     try:
         # whichever driver it names
-        parsed = sa.make_url(
-            read_database_url(f"{scheme.partition('+')[0]}{colon}{rest}")
-        )
+        url = read_database_url(f"{scheme.partition('+')[0]}{colon}{rest}")
+        parsed = sa.make_url(url)
     except RuleError as error:
         raise UsageError(f"URL {error}") from None
     except sa.exc.ArgumentError:
         msg = "URL cannot be read. Write postgresql://user:password@host/name."
         raise UsageError(msg) from None
     if parsed.get_backend_name() == "postgresql":
-        make_engine = load_postgresql().make_postgresql_engine
-        engine: sa.Engine = make_engine(parsed, timeout=TIMEOUT, pool_size=1)
-        return engine
+        return make_engine(url, timeout=TIMEOUT, pool_size=1)
     name = parsed.database or ""
     if not Path(name).is_file():
         raise UsageError(
