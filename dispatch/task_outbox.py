@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -22,12 +23,12 @@ import structlog
 import tracing
 from dispatch.locked_rows import LockedRows
 from models.database.engine import reading
-from models.database.tables import operations
+from models.database.tables import operations, scheduled_actions
 from models.database.transaction import Transaction
 from models.errors import StepError
 from models.operation_state import FINAL_STATES, Queue
 from operations.fleet.processes import fetch_secret
-from operations.following import find_followed, record_following
+from operations.following import find_followers, record_following
 from operations.foreign_tasks import ForeignTask
 from operations.sending.order import Message
 from operations.sending.tasks import (
@@ -46,6 +47,8 @@ log = structlog.get_logger()
 
 #: How long what a broker did not take is put off.
 PUT_OFF = timedelta(seconds=10)
+
+_GET_UID = attrgetter("uid")
 
 
 def _get_id(timed: tuple[float, TaskMark]) -> UUID:
@@ -251,7 +254,8 @@ class TaskOutbox:
     def prepare(self, connection: sa.Connection) -> None:
         """Record what follows the tasks that ``mark`` has just marked as ended."""
         ended, self._ended = self._ended, ()
-        record_following(connection, find_followed(connection, ended))
+        followers = find_followers(connection, ended)
+        record_following(connection, {each.ended_id for each in followers})
 
     def mark(self, transaction: Transaction, locked: LockedRows) -> Callable[[], None]:
         """
@@ -266,13 +270,18 @@ class TaskOutbox:
         marks, left = locked.sift(
             *(transaction, operations.c.id, tuple(self._marks)), _get_id
         )
-        self._ended = [m.operation_id for _, m in marks if m.state in FINAL_STATES]
+        ended = [m.operation_id for _, m in marks if m.state in FINAL_STATES]
         if locked.are_left_out:
-            # What follows an end is recorded with it, which may lock another action.
-            followed = find_followed(transaction.connection, self._ended)
-            left = [*left, *(each for each in marks if _get_id(each) in followed)]
-            marks = [each for each in marks if _get_id(each) not in followed]
-            self._ended = ()
+            # What follows an end is recorded with it, and locks the action that does.
+            followers = find_followers(transaction.connection, ended)
+            _, held = locked.sift(
+                *(transaction, scheduled_actions.c.uid, followers), _GET_UID
+            )
+            late = {each.ended_id for each in held}
+            left = [*left, *(each for each in marks if _get_id(each) in late)]
+            marks = [each for each in marks if _get_id(each) not in late]
+            ended = [each for each in ended if each not in late]
+        self._ended = ended
         if marks:
             now = self.monotonic()
             write_marks(

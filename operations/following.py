@@ -101,14 +101,15 @@ def fetch_following(
     )
 
 
-def find_followed(
+def find_followers(
     connection: sa.Connection, operation_ids: Collection[UUID]
-) -> set[UUID]:
-    """Return those of *operation_ids* for whose end some action waits."""
+) -> Sequence[sa.Row[Any]]:
+    """Return ``ended_id`` and ``uid`` of each action that waits for the end of one."""
     if not operation_ids:
-        return set()
+        return ()
     ended = _run.id.in_(select_given(connection, operation_ids))
-    return set(connection.scalars(sa.select(_run.id).where(ended, IS_FOLLOWED)))
+    followers = sa.select(_run.id.label("ended_id"), _waiting.c.uid).where(*_WAITS)
+    return connection.execute(followers.where(ended)).all()
 
 
 def _select_following(ended: sa.Select[UUID]) -> sa.Select[Any]:

@@ -377,3 +377,22 @@ def test_scheduler_waits_for_a_lock_for_less_than_two_seconds(postgres_url: str)
     scheduler.engine.dispose()
 
     assert timedelta(seconds=1) < lasts < timedelta(seconds=2)
+
+
+def test_locked_action_holds_up_no_chain_of_others(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """However long it is locked: what follows the end of a task is recorded with it."""
+    case = Case(hasty_engine)
+    ended = case.run(name="first", wait=False, within=None)
+    after = {"after_action": "first"}
+    follower = post(postgres_engine, name="second", when=after, overlap="skip").uid
+    (other,) = make_due(postgres_engine, 1)
+
+    with hold_action(postgres_engine, other), capture_logs():
+        assert 1 == fly(case.dispatcher, hasty_engine).locked
+        case.send()
+        assert "succeeded" == get(postgres_engine, ended).state
+        rows = fetch_all(postgres_engine)
+
+    assert [follower] == [row.action_uid for row in rows if row.trigger == "action"]
