@@ -263,8 +263,10 @@ class Dispatcher:
         Raises:
             LeadershipLostError, UnreachableError: As ``dispatch``.
         """
-        with self._leading() as connection:
-            returned, failed = reclaim_lost_workers(connection)
+        try:
+            returned, failed = self._reclaim()
+        except LockedError:  # by whoever holds an action that waits for one of them
+            returned, failed = self._reclaim(but_followed=True)
         self.outbox.forget_share()
         empty = self.outbox.find_empty_queues()
         with self._leading() as connection:
@@ -279,6 +281,10 @@ class Dispatcher:
             OPERATIONS_RESCUED.labels("pending").inc(returned + resent)
             OPERATIONS_RESCUED.labels("failed").inc(failed)
         return returned + failed + resent
+
+    def _reclaim(self, *, but_followed: bool = False) -> tuple[int, int]:
+        with self._leading() as connection:
+            return reclaim_lost_workers(connection, but_followed=but_followed)
 
     def _write(
         self,

@@ -108,8 +108,8 @@ def find_followers(
     if not operation_ids:
         return ()
     ended = _run.id.in_(select_given(connection, operation_ids))
-    followers = sa.select(_run.id.label("ended_id"), _waiting.c.uid).where(*_WAITS)
-    return connection.execute(followers.where(ended)).all()
+    kept: sa.Select[Any] = sa.select(_run.id.label("ended_id"), _waiting.c.uid)
+    return connection.execute(kept.where(ended, *_WAITS)).all()
 
 
 def _select_following(ended: sa.Select[UUID]) -> sa.Select[Any]:

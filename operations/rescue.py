@@ -34,7 +34,7 @@ from models.database.tables import (
     scheduled_action_revisions,
 )
 from models.operation_state import OperationState, Queue, Reason, Trigger
-from operations.following import record_following
+from operations.following import IS_FOLLOWED, record_following
 from operations.running.step_records import abandon_steps
 from operations.turns import EACH_LANE, select_queued
 
@@ -92,11 +92,11 @@ def _canceled_statement() -> sa.Executable:
 
 
 @cache
-def _exhausted_statement() -> sa.Executable:
+def _exhausted_statement(*which: Any) -> sa.Executable:
     exhausted = *_EXPIRED, _attempts_left <= 0
     return (
         sa.update(operations)
-        .where(*exhausted, _run.id.in_(_select_free(*exhausted)))
+        .where(*exhausted, _run.id.in_(_select_free(*exhausted, *which)))
         .values(
             reason=Reason.WORKER_LOST,
             error="in every attempt, the worker was lost",
@@ -133,15 +133,25 @@ def _return_statement(dialect: str) -> sa.Update:
     )
 
 
-def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
+_UNFOLLOWED = ~IS_FOLLOWED
+
+
+def reclaim_lost_workers(
+    connection: sa.Connection, *, but_followed: bool = False
+) -> tuple[int, int]:
     """
     Take operations from workers whose lease ran out.
+
+    Args:
+        but_followed: Leave those that fail if an action waits for their end: its row
+            may be locked, which must not hold up the others.
 
     Returns:
         How many operations wait for their next attempt, and how many failed.
     """
     connection.execute(_canceled_statement())
-    failed = connection.execute(_exhausted_statement())
+    which = (_UNFOLLOWED,) if but_followed else ()
+    failed = connection.execute(_exhausted_statement(*which))
     failed_ids = failed.scalars().all()
     _end_steps(connection, failed_ids, Reason.WORKER_LOST)
     rows = []

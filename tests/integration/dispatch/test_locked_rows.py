@@ -324,6 +324,29 @@ def test_locked_operation_holds_up_the_rescue_of_no_other(
     assert ["running", "pending", "queued", "pending"] == states
 
 
+def test_locked_action_that_follows_a_lost_run_holds_up_the_rescue_of_no_other(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """The run that it follows fails when its row is free."""
+    first = post(postgres_engine, name="first").uid
+    after = {"after_action": "first", "on": "failure"}
+    follower = post(postgres_engine, name="second", when=after, overlap="skip").uid
+    long_ago = get_now(postgres_engine) - 10 * RESEND_AFTER
+    lost = [put(postgres_engine, 0, action_uid=first, attempts_allowed=1)]
+    lost += [put(postgres_engine, 1)]
+    for each in lost:
+        must_claim(postgres_engine, each)
+        edit(postgres_engine, each, lease_expires_at=long_ago)
+    dispatcher = make_dispatcher(hasty_engine)
+
+    with hold_action(postgres_engine, follower), capture_logs():
+        assert 1 == dispatcher.rescue()
+    assert 1 == dispatcher.rescue()
+
+    assert ["failed", "pending"] == [get(postgres_engine, each).state for each in lost]
+    assert follower in {row.action_uid for row in fetch_all(postgres_engine)}
+
+
 def test_locked_operation_of_a_task_is_marked_later(
     postgres_engine: sa.Engine, hasty_engine: sa.Engine
 ):
