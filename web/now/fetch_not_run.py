@@ -350,20 +350,9 @@ def fetch_late(
         given.state != OperationState.MISSED,
         seconds_between(given.occurrence, given.recorded_at) > longest,
     )
-    has_jitter = revisions.timing.contains(_JITTER, autoescape=True)
-    rows = connection.execute(
-        sa.select(
-            looked_at, sa.func.coalesce(has_jitter, sa.false()).label("has_jitter")
-        )
-        .join_from(
-            looked_at,
-            scheduled_action_revisions,
-            sa.and_(
-                revisions.uid == given.action_uid,
-                revisions.revision == given.action_revision,
-            ),
-            isouter=True,
-        )
+    # Before the revisions are joined: for more of them, all that there are are read.
+    late = (
+        sa.select(looked_at)
         .where(
             given.started_at.is_not(None),
             given.trigger != Trigger.BACKFILL,
@@ -371,6 +360,16 @@ def fetch_late(
         )
         .order_by(given.started_at.desc(), given.id)
         .limit(_MOST)
+        .subquery("late")
+    )
+    is_revision = sa.and_(
+        revisions.uid == late.c.action_uid, revisions.revision == late.c.action_revision
+    )
+    has_jitter = revisions.timing.contains(_JITTER, autoescape=True)
+    rows = connection.execute(
+        sa.select(late, sa.func.coalesce(has_jitter, sa.false()).label("has_jitter"))
+        .join_from(late, scheduled_action_revisions, is_revision, isouter=True)
+        .order_by(late.c.started_at.desc(), late.c.id)
     ).all()
     counted = sa.select(sa.func.count()).select_from(looked_at)
     seen = connection.execute(counted).scalar_one()
