@@ -7,6 +7,7 @@ gets. What belongs to another app is unknown to it, exactly like what does not e
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -78,6 +79,10 @@ class Context:
     def tenant(self) -> str:
         """Whose turn it is, of those who ask at the same time: an app, or a caller."""
         return self.caller.owner if self.app is None else f"app {self.app}"
+
+    def share(self) -> asyncio.Semaphore:
+        """Return what is entered while a thread works for the caller."""
+        return self.services.shares.of(self.caller.owner)
 
     def sign(self, note: str | None = None) -> Terms:
         """Return the terms of the installation, with who posts by them, and why."""

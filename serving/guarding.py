@@ -11,9 +11,15 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    nullcontext,
+    suppress,
+)
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from inspect import iscoroutinefunction
 from typing import Any, TypeVar
 
 import structlog
@@ -125,7 +131,8 @@ class GuardedRoute(APIRoute):
                 try:
                     response = await _answer_apart(request, context)
                     if response is None:
-                        response = await self.answer(handle, request, context)
+                        async with self._share(context):
+                            response = await self.answer(handle, request, context)
                 except MinutehandError as error:
                     response = await self._tell(request, error)
                 span.note(status=response.status_code)
@@ -154,6 +161,11 @@ class GuardedRoute(APIRoute):
         Raises:
             HttpError: 422.
         """
+
+    def _share(self, context: Context) -> AbstractAsyncContextManager[object]:
+        # Others take no thread, or see to it themselves.
+        is_in_thread = not iscoroutinefunction(self.endpoint)
+        return context.share() if is_in_thread else nullcontext()
 
     async def _tell(self, request: Request, error: MinutehandError) -> Response:
         tell_unserved(request, error)

@@ -222,6 +222,19 @@ def name_address(address: str | None) -> str:
     return str(found)
 
 
+class Shares:
+    """Threads are for all callers: who asks for much at once has half of them."""
+
+    def __init__(self, threads: int) -> None:
+        """Share so many, in one event loop."""
+        self._most = max(1, threads // 2)
+        self._callers = WeakValueDictionary[str, asyncio.Semaphore]()
+
+    def of(self, caller: str) -> asyncio.Semaphore:
+        """Return what is entered while a thread works for *caller*."""
+        return self._callers.setdefault(caller, asyncio.Semaphore(self._most))
+
+
 _Answer = TypeVar("_Answer")
 
 #: How long somebody waits for their turn, before they are told to come back.

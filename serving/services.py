@@ -34,7 +34,7 @@ from overview.installation.metrics import WorkMetrics
 from overview.live_events import look
 from overview.mail_preview import Trials
 from serving.apart import AT_ONCE, Apart
-from serving.limits import RequestLimits, Turns
+from serving.limits import RequestLimits, Shares, Turns
 from serving.stream import Hub
 from settings import Settings
 
@@ -261,6 +261,7 @@ class Services:
         """Give it what no other web process has."""
         self.settings, self.engine = settings, engine
         self.limits, self.apart = limits, apart
+        self.shares = Shares(settings.web_threads)
         self.hub = Hub(partial(look, engine))
         self.waiters = Waiters(partial(read_operation_states, engine))
         self.far = Shared(partial(self._look, FAR), FAR_EVERY)

@@ -38,11 +38,12 @@ router = make_router()
 @router.get("/")
 async def show_now(context: Viewer) -> Response:
     """Show what happens at this moment."""
-    if context.app is not None:
-        return await run_in_threadpool(_render_now, context)
-    far, age_s = await context.services.recall_far()
-    ahead = await context.services.recall_ahead()
-    return await run_in_threadpool(_render_now, context, far, age_s, ahead)
+    known: tuple[Any, ...] = ()
+    if context.app is None:
+        far, age_s = await context.services.recall_far()
+        known = far, age_s, await context.services.recall_ahead()
+    async with context.share():
+        return await run_in_threadpool(_render_now, context, *known)
 
 
 def _render_now(
