@@ -221,6 +221,19 @@ def test_others_are_not_seen(enter_as: EnterAs):
     assert set() == seen
 
 
+def test_ids_are_given_once(walked_by_admin: Walk):
+    """What a label, a link or a script means by an id is one thing."""
+    found = {
+        path: Markup(path, text).ids for path, text in walked_by_admin.pages.items()
+    }
+
+    assert {} == {
+        path: twice
+        for path, ids in found.items()
+        if (twice := {each for each in ids if ids.count(each) > 1})
+    }
+
+
 def test_actions_are_called_by_their_names(walked_by_admin: Walk, seeded_home: Path):
     """A uid stands in an address, in what is to be pasted, and where it says so."""
     uids = fetch_uids(make_engine(find_database(seeded_home)))
