@@ -75,7 +75,7 @@ def read_query(model: type[_Filter], *, without: str) -> Callable[..., _Filter]:
                 inspect.Parameter.KEYWORD_ONLY,
                 default=None,
                 annotation=Annotated[
-                    field.annotation | None,  # type: ignore[operator]
+                    field.rebuild_annotation() | None,
                     Query(alias=field.alias or name, description=field.description),
                 ],
             )

@@ -221,6 +221,14 @@ def test_first_digits_of_an_id_are_one(web: Web):
     assert 404 == web.get(f"/operations/{'f' * 8}/log").status_code
 
 
+def test_more_states_than_there_are_are_refused(web: Web):
+    """As any parameter that is out of its bounds, and not by an error of ours."""
+    answer = web.get("/operations", params={"state": ["failed"] * 17})
+
+    assert 422 == answer.status_code
+    assert "at most 8 are accepted" in answer.text
+
+
 def test_what_was_probably_meant_is_told(web: Web):
     """Of a route, and of an action; never one of another app."""
     route = web.get("/operation/counts").json()["detail"]
