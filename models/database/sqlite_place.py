@@ -85,7 +85,7 @@ class StayingFile:
         """
         try:
             found = self._path.stat()
-        except FileNotFoundError:
+        except OSError:
             now = None
         else:
             now = found.st_dev, found.st_ino

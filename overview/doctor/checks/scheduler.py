@@ -115,9 +115,10 @@ def is_ahead(at: datetime, now: datetime) -> bool:
 #: Sessions of others that have locked rows of a table of ours.
 _LOCKING = sa.text(
     """
-    SELECT DISTINCT a.pid, a.usename || ', ' || a.application_name AS who
+    SELECT DISTINCT a.pid, concat_ws(', ', a.usename, a.application_name) AS who
     FROM pg_locks l JOIN pg_stat_activity a USING (pid)
     WHERE l.relation = CAST('scheduled_actions' AS regclass)
+        AND a.datname = current_database() -- or a copy's table has the same number
         AND l.mode IN ('RowShareLock', 'RowExclusiveLock')
         AND a.application_name <> 'minutehand'
     ORDER BY a.pid

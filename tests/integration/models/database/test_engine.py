@@ -316,6 +316,21 @@ def test_damaged_file_is_told_with_a_way_out(tmp_path: Path, sqlite_url: str):
     engine.dispose()
 
 
+def test_file_whose_folder_is_gone_is_told(tmp_path: Path):
+    """A file in its place, or a mount that broke, says something else than that."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    engine = make_engine(f"sqlite:///{folder}/minutehand.sqlite3")
+    execute(engine, sa.text("create table ours (id integer)"))
+    folder.rename(tmp_path / "aside")
+    folder.touch()
+
+    with pytest.raises(UnreachableError, match="was deleted or replaced"):
+        execute(engine, sa.text("select * from ours"))
+
+    engine.dispose()
+
+
 @pytest.mark.parametrize("is_replaced", [False, True])
 def test_file_that_was_taken_away_is_told(
     tmp_path: Path, sqlite_engine: sa.Engine, *, is_replaced: bool
