@@ -79,7 +79,9 @@ def get_zone_names_of(timing: TimingModel) -> set[str]:
     return {rule.zone.key for rule in schedule.rules}
 
 
-def find_moved(connection: sa.Connection, *, now: datetime) -> list[MovedInstant]:
+def find_moved(
+    connection: sa.Connection, *, now: datetime, limit: int = _MOST
+) -> list[MovedInstant]:
     """
     Return occurrences of the coming year that the time zone database in use moves.
 
@@ -94,7 +96,7 @@ def find_moved(connection: sa.Connection, *, now: datetime) -> list[MovedInstant
                 continue  # find_unreadable reports it
             for before, after in _compare(schedule, name, old, now):
                 moved.append(MovedInstant(row.uid, name, before, after))
-                if len(moved) >= _MOST:
+                if len(moved) >= limit:
                     return moved
     return moved
 
