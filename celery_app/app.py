@@ -81,8 +81,6 @@ def make_config(settings: Settings) -> dict[str, Any]:
         # Ten by default, to wait for results; ours are in the table.
         "worker_lost_wait": 1.0,
         "worker_cancel_long_running_tasks_on_connection_loss": False,
-        # It has no effect here, and Celery says so after each loss of the broker.
-        "worker_enable_prefetch_count_reduction": False,
         "worker_detect_quorum_queues": is_amqp,
         "worker_consumer": "celery_app.consumer:Consumer",
         **make_names(settings.queue_prefix),
