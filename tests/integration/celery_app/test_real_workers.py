@@ -42,8 +42,8 @@ PROGRAM = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from datetime import timedelta
-import celery_app.signs_of_life
-celery_app.signs_of_life.RENEW_EVERY = timedelta(seconds=1)
+import operations.fleet.processes
+operations.fleet.processes.RENEW_EVERY = timedelta(seconds=1)
 from celery.__main__ import main
 sys.argv[:1] = "celery -A celery_app worker -c 1 -n one@host".split()
 sys.exit(main())
