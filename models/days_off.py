@@ -39,7 +39,13 @@ _WEEKEND = (5, 6)
 
 
 class DateRangeModel(DocumentModel):
-    """Whole local days in the zone of the rule, both ends included."""
+    """
+    Whole local days in the zone of the rule, both ends included.
+
+    Args:
+        from_: The first day.
+        until: The last day.
+    """
 
     from_: Day = Field(alias="from", examples=["2026-12-24"])
     until: Day = Field(examples=["2027-01-03"])
@@ -56,13 +62,23 @@ class DateRangeModel(DocumentModel):
 
 
 class HolidaysModel(DocumentModel):
-    """The days of a holiday calendar of the small app, by its name."""
+    """
+    The days of a holiday calendar of the small app, by its name.
+
+    Args:
+        calendar: Name of a holiday calendar of the small app.
+    """
 
     calendar: Name = Field(examples=["fr"])
 
 
 class WeekdaysModel(DocumentModel):
-    """The same days of every week, such as weekends."""
+    """
+    The same days of every week, such as weekends.
+
+    Args:
+        weekdays: English names, whole or of three letters.
+    """
 
     weekdays: Annotated[
         tuple[Annotated[RuleText, AfterValidator(read_weekday)], ...],

@@ -49,6 +49,14 @@ class RecipientFilterModel(DocumentModel):
 
     *inactive*: a disabled or expired account. *inactivated*: an account that its user
     never activated. Neither means "not seen lately". Both are left out by default.
+
+    Args:
+        users: Ids or addresses of users.
+        groups: Names of groups; all is everybody.
+        include_inactivated_users: Also those who never activated their account.
+        include_inactive_users: Also those who are disabled or expired.
+        only_inactivated_users: Only those who never activated their account.
+        only_inactive_users: Only those who are disabled or expired.
     """
 
     users: UserNames = Field(default=(), examples=[["toco@tou.can"]])
@@ -87,7 +95,13 @@ def read_boolean(value: object) -> bool | None:
 
 
 class RefreshModel(DocumentModel):
-    """Rebuild the data of these domains in staging; None: of every domain."""
+    """
+    Rebuild the data of these domains in staging; None: of every domain.
+
+    Args:
+        domains: Names of domains; "all": every domain.
+        force: Read sources that have not changed, too.
+    """
 
     domains: (
         Annotated[
@@ -99,7 +113,14 @@ class RefreshModel(DocumentModel):
 
 
 class PublishModel(DocumentModel):
-    """Publish what is staged: any of the three parts."""
+    """
+    Publish what is staged: any of the three parts.
+
+    Args:
+        data: The staged versions of the domains.
+        design: The staged design.
+        permissions: The staged permissions.
+    """
 
     data: bool = False
     design: bool = False
@@ -107,13 +128,23 @@ class PublishModel(DocumentModel):
 
 
 class SendEmailModel(DocumentModel):
-    """Send a template of the small app to each recipient."""
+    """
+    Send a template of the small app to each recipient.
+
+    Args:
+        template: Name of a template of the small app.
+    """
 
     template: Name = Field(examples=["inactive"])
 
 
 class CallWebhookModel(DocumentModel):
-    """POST the operation to an address, signed (Standard Webhooks)."""
+    """
+    POST the operation to an address, signed (Standard Webhooks).
+
+    Args:
+        url: An http or https address that is not internal.
+    """
 
     url: Annotated[str, Field(max_length=2000), AfterValidator(check_url)] = Field(
         examples=["https://example.com/hook"]
@@ -226,6 +257,16 @@ class OperationModel(DocumentModel):
     The steps of an action. They run in the order of the fields here, not of the JSON.
 
     A field that is None is a step that was not requested.
+
+    Args:
+        refresh: Rebuild data of the small app in staging.
+        publish: Make what is staged live.
+        send_email: Send a template to each recipient.
+        send_execsum: Send a summary of the live data, as PDF, to each recipient.
+        maintenance: Remove what is old. Of the installation's own action alone.
+        call_webhook: POST to an address, signed.
+        run_task: Send a task to a Celery application of yours.
+        notify: Report failures. Of the installation's own actions alone.
     """
 
     refresh: Annotated[RefreshModel | None, WrapValidator(_read_refresh)] = None
@@ -267,7 +308,12 @@ class OperationModel(DocumentModel):
 
 
 class ConditionModel(DocumentModel):
-    """What must be so for the steps after refresh to run."""
+    """
+    What must be so for the steps after refresh to run.
+
+    Args:
+        refreshed: true: only if refresh brought something new.
+    """
 
     refreshed: bool = Field(examples=[True])
 

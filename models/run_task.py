@@ -76,24 +76,25 @@ class RunTaskModel(DocumentModel):
     """
     Send a task of the user's own Celery application by name.
 
+    A door that knows the settings writes the queue and *wait* where they are left out;
+    with an exchange, the queue stays None. A stored None of *wait* is no waiting.
+
     Args:
-        headers: More headers of the message.
-        exchange: Instead of a queue: an exchange of RabbitMQ, which knows the queues.
+        name: Full name of the task.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
+        headers: More headers of its message.
+        exchange: An exchange of RabbitMQ, instead of a queue.
         routing_key: For the exchange.
-        queue: A queue that workers of that application consume. None: the default of
-            the settings; a door that knows the settings fills it in, or refuses None.
-            With an exchange it stays None.
-        connection: Name of the broker. None: our own.
-        priority: As Celery hands it to the broker, 0 to 255.
-        expires: ISO 8601 duration since the task is sent; a worker that takes it later
-            drops it.
-        time_limit: ISO 8601 duration after which its worker kills it; with
-            soft_time_limit it is told before. None: as its worker has it.
-        wait: Whether the operation ends as the task does. None: it does not; a door
-            that knows the settings writes True.
-        within: ISO 8601 duration since the task is sent; if nothing has told of its end
-            by then, the operation fails. None: ``WITHIN``.
-        returned: Whether what the task returns is told, too.
+        queue: A queue that your workers take. Left out: that of the settings.
+        connection: Name of another broker in the settings. Left out: our own.
+        priority: 0 to 255, as the broker understands it.
+        expires: ISO 8601 duration since it is sent; nobody begins it later.
+        time_limit: ISO 8601 duration after which its worker ends it.
+        soft_time_limit: ISO 8601 duration after which its worker warns it.
+        wait: Whether the operation ends as the task does. Left out: it does.
+        within: ISO 8601 duration; how long to wait. Left out: PT1H.
+        returned: Whether to keep what the task returns, which must be JSON.
     """
 
     name: Name = Field(examples=["myproject.tasks.report"])

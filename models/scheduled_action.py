@@ -106,8 +106,8 @@ class ExpectModel(DocumentModel):
     By when each run should have ended, and how long it should take.
 
     Args:
-        within: ISO 8601 duration since the time of the occurrence. None: any time.
-        takes: ISO 8601 duration since the run began. None: as long as it takes.
+        within: ISO 8601 duration from its time to the end of a run.
+        takes: ISO 8601 duration from the beginning to the end of a run.
     """
 
     within: ElapsedText | None = optional("PT30M")
@@ -125,20 +125,29 @@ class ScheduledActionModel(DocumentModel):
     """
     What to do (operations), when, and for whom (recipients).
 
+    Bounds are aware UTC once they are read. None is what was left out.
+
     Args:
-        uid: Unique in the installation; None: one is made when the action is posted.
-        if_: When the steps after refresh run. None: always.
-        starts_at: Aware UTC, inclusive. In JSON it may be local time in the zone of
-            *when*.
-        ends_at: Aware UTC, exclusive. In JSON as *starts_at*.
-        instead: Where an occurrence of an excepted day goes. None: it is left out.
-        jitter: ISO 8601 duration of whole minutes, at most a day.
-        overlap: None: the default for its queue and trigger.
-        retries: Attempts after the first. None: as ``back_off.ATTEMPTS`` says.
-        retry_after: ISO 8601 duration before the second attempt; then twice that.
-        expect: What is told of if it is not so. None: nothing is expected.
-        rest_after: Failures in a row after which it is paused. None: it never is.
-        ping: Address of an outside monitor that hears of its runs. None: none does.
+        name: For people; unique among the actions of its small app.
+        uid: Unique in the installation. Left out: one is made.
+        active: Whether it runs at all.
+        operations: The steps, which run in a fixed order.
+        if_: When the steps after refresh run. Left out: always.
+        when: A rule, or up to 20 rules of time, each with its own occurrences.
+        recipients: Who gets the mails; whose events count.
+        starts_at: No occurrence before it. Local time has the zone of the rule.
+        ends_at: No occurrence at or after it.
+        except_: Local days without occurrences: dates, holiday calendars, weekdays.
+        instead: Moves occurrences of these days to the nearest other day.
+        jitter: Spreads the sending over so much time, whole minutes, at most P1D.
+        catch_up: What happens to occurrences missed during a longer downtime.
+        overlap: What happens to an occurrence while the run before it is live.
+        retries: Attempts after the first.
+        retry_after: ISO 8601 duration before the second attempt, at most PT24H; then
+            twice that.
+        expect: What is told of if it is not so. Left out: nothing is.
+        rest_after: Failures in a row that pause it. Left out: it goes on.
+        ping: Address of a monitor (Healthchecks, Sentry) that hears of its runs.
     """
 
     name: Name = Field(examples=["weekly update"])

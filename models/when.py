@@ -70,7 +70,13 @@ def _check_due_date(text: str, info: ValidationInfo) -> str:
 
 
 class CronModel(_ZonedModel):
-    """A cron rule of five fields, read in *timezone* (an IANA name)."""
+    """
+    A cron rule of five fields, read in *timezone* (an IANA name).
+
+    Args:
+        cron_rule: Five fields: minute, hour, day, month, weekday.
+        timezone: IANA name of the zone in which the rule is read.
+    """
 
     cron_rule: Annotated[RuleText, parsed_by(CronExpression.parse)] = Field(
         examples=["0 7 * * 1"]
@@ -79,7 +85,13 @@ class CronModel(_ZonedModel):
 
 
 class DueDateModel(_ZonedModel):
-    """One instant: local time in *timezone*, or a time with an offset."""
+    """
+    One instant: local time in *timezone*, or a time with an offset.
+
+    Args:
+        due_date: The one instant; local time if it has no offset.
+        timezone: IANA name of the zone of a local time.
+    """
 
     timezone: ZoneName = Field(default="UTC", examples=["Europe/Paris"])
     due_date: RuleText = Field(examples=["2026-12-01T09:00:00"])
@@ -92,9 +104,10 @@ class IntervalModel(_ZonedModel):
     A fixed grid: *anchor* plus n times *every* (ISO 8601 duration).
 
     Args:
-        every: At least PT1M; of an action that only runs a task, at least PT1S.
-        anchor: ISO 8601 date and time; local time in *timezone* if it has no offset.
-            None: the creation of the action, filled in when it is stored.
+        every: ISO 8601 duration, at least PT1M, of a lone run_task PT1S; days are of
+            the calendar.
+        timezone: IANA name of the zone whose calendar and clocks it follows.
+        anchor: An instant of the grid. Left out: the creation of the action.
     """
 
     every: Annotated[RuleText, parsed_by(parse_interval)] = Field(examples=["PT24H"])
@@ -108,7 +121,13 @@ class IntervalModel(_ZonedModel):
 
 
 class CalendarModel(_ZonedModel):
-    """A calendar rule of systemd, read in *timezone* unless it names a zone itself."""
+    """
+    A calendar rule of systemd, read in *timezone* unless it names a zone itself.
+
+    Args:
+        calendar: A calendar expression of systemd.
+        timezone: IANA name of its zone, unless the expression names one.
+    """
 
     calendar: Annotated[RuleText, parsed_by(CalendarExpression.parse)] = Field(
         examples=["Mon..Fri *-*-* 09:00:00"]
@@ -121,9 +140,10 @@ class WorkingDayModel(_ZonedModel):
     The n-th working day of each month, from its beginning or its end.
 
     Args:
-        working_day: 1 is the first, -1 the last. Months that have fewer are left out.
-            Which days are working days is said by ``except`` of the action.
-        at: Local time of day in *timezone*: hour and minute.
+        working_day: Which of each month: 1 is the first, -1 the last. Months that have
+            fewer are left out; "except" says which days are none.
+        at: Local time of day: hour and minute.
+        timezone: IANA name of the zone of days and time.
     """
 
     # How many there may be depends on the action, which says so.
@@ -150,7 +170,9 @@ class OnEventModel(_ZonedModel):
     The moment at which something happens to a user; one occurrence for each user.
 
     Args:
-        at: Local time of day to wait for from then on. None: the moment itself.
+        on: Name of an event of users.
+        at: Waits for this local time of day, HH:MM.
+        timezone: IANA name of the zone in which times are shown.
     """
 
     on: EventText = Field(examples=["instance.user.created"])
@@ -168,7 +190,10 @@ class AfterEventModel(_ZonedModel):
     Some time (ISO 8601 duration, days and months of the calendar) after an event.
 
     Args:
-        at: Local time of day to wait for when *delay* has passed. None: no waiting.
+        after: Name of an event of users.
+        delay: ISO 8601 duration since the event; days are of the calendar.
+        at: Then waits for this local time of day, HH:MM.
+        timezone: IANA name of the zone in which days and months are counted.
     """
 
     after: EventText = Field(examples=["instance.user.last_seen"])
@@ -187,9 +212,10 @@ class AfterActionModel(_ZonedModel):
     Some time after a run of another action of the same small app has ended.
 
     Args:
-        after_action: Uid or name of that action.
-        on: How the run has to end. "end": whichever way.
-        delay: ISO 8601 duration since then, days and months of the calendar.
+        after_action: Uid or name of another action of the same small app.
+        on: How its run has to end. end: in success, failure or cancellation.
+        delay: ISO 8601 duration since that end; days are of the calendar.
+        timezone: IANA name of the zone in which days and months are counted.
     """
 
     after_action: Name = Field(examples=["nightly-refresh"])
@@ -423,10 +449,9 @@ class CatchUpModel(DocumentModel):
     What happens to occurrences older than the window, after a longer downtime.
 
     Args:
-        runs: "none": they are recorded as missed. "latest": the last of them runs if
-            there is none in the window itself. "all": all run, at most 1,000.
-        within: ISO 8601 duration; only occurrences that are not older run. None: of
-            any age.
+        runs: none: all are missed. latest: the last one runs, unless the window itself
+            has one. all: up to 1,000.
+        within: ISO 8601 duration; older ones are missed. Left out: of any age.
     """
 
     runs: Literal["none", "latest", "all"] = "none"
