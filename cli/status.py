@@ -17,9 +17,8 @@ from models.units import format_age, format_bytes, format_count, format_seconds
 from overview.doctor.checks import LOOKS
 from overview.doctor.examine import find_trouble, look_at_own_scheduler
 from overview.doctor.finding import Finding, Health, find_worst
-from overview.installation.figures import Backlog
+from overview.installation.figures import Backlog, count_live
 from overview.installation.installed import make_bundle
-from overview.installation.queues import count_live
 from overview.installation.status import Paused, Status, fetch_status
 from overview.installation.workers import ShownProcess
 

@@ -53,7 +53,7 @@ from operations.reasons import REASONS, STATES
 from operations.steps import STEPS
 from operations.steps.publish import KINDS as PUBLISHED
 from overview.doctor.finding import Health
-from overview.installation.queues import LIVE_IN_ORDER
+from overview.installation.figures import LIVE_IN_ORDER
 from telemetry import MESSAGES_SENT, OCCURRENCES_RECORDED, OPERATIONS_FINISHED
 from web.actions.words import KINDS as KIND_WORDS
 from web.charts import LOOKS
@@ -128,7 +128,7 @@ def find_steps_that_use(name: str) -> set[str]:
             },
             NoticeKind,
         ),
-        ("overview/installation/queues.py: LIVE_IN_ORDER", LIVE_IN_ORDER, LIVE_STATES),
+        ("overview/installation/figures.py: LIVE_IN_ORDER", LIVE_IN_ORDER, LIVE_STATES),
         ("cli/output.py: STATE_STYLES", STATE_STYLES, OperationState),
         ("cli/status.py: STYLES", STYLES, Health),
         ("web/actions/words.py: KINDS", KIND_WORDS, WHEN_KINDS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -15,7 +15,7 @@ from models.fields.zone import load_zone
 from models.operation_state import Queue
 from models.units import show_instant
 from operations.fleet.processes import Seen, fetch_processes
-from overview.installation.figures import Backlog, fetch_backlog
+from overview.installation.figures import Backlog, QueueNow, fetch_backlog, find_queues
 from settings import Settings
 
 
@@ -117,6 +117,11 @@ class View:
     def backlog(self) -> Sequence[Backlog]:
         """The live operations."""
         return fetch_backlog(self.connection, now=self.now, app=self.app)
+
+    @cached_property
+    def queues(self) -> Mapping[Queue, QueueNow]:
+        """How each queue is."""
+        return find_queues(self.backlog, self.seen, self.now)
 
     def show(self, at: datetime) -> str:
         """Return *at* by the clocks of MINUTEHAND_TIMEZONE, and in UTC."""

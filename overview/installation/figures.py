@@ -116,6 +116,18 @@ def find_age_s(now: datetime, since: datetime | None) -> float | None:
     return None if since is None else round((now - since).total_seconds(), 3)
 
 
+#: The live states, in the order in which an operation passes them.
+LIVE_IN_ORDER = (OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING)
+
+
+def count_live(backlog: Iterable[Backlog]) -> dict[OperationState, int]:
+    """Return how many operations are in each of the live states."""
+    counted: Counter[OperationState] = Counter()
+    for each in backlog:
+        counted[each.state] += each.count
+    return {state: counted[state] for state in LIVE_IN_ORDER}
+
+
 def find_oldest(backlog: Iterable[Backlog]) -> datetime | None:
     """Return since when the oldest operation has waited; None if none is waiting."""
     return min((b.waiting_since for b in backlog if b.waiting_since), default=None)
@@ -128,20 +140,36 @@ class QueueNow:
 
     ``waiting_since`` and ``oldest_s`` are of the oldest operation that no worker has
     taken; null: none waits.
+
+    Args:
+        due: How many wait whose time has come.
+        counts: How many operations are in each of the live states.
     """
 
     workers: int
     slots: int
     waiting_since: datetime | None
     oldest_s: float | None
+    due: int = field(metadata=ASIDE)
+    counts: Mapping[OperationState, int] = field(metadata=ASIDE)
 
 
-def find_queue_now(
-    queue: Queue, backlog: Iterable[Backlog], seen: Sequence[Seen], now: datetime
-) -> QueueNow:
-    """Return how *queue* is, by its *backlog* and all processes that are *seen*."""
-    takers, since = find_takers(seen, queue), find_oldest(backlog)
-    return QueueNow(len(takers), count_slots(takers), since, find_age_s(now, since))
+def find_queues(
+    backlog: Iterable[Backlog], seen: Sequence[Seen], now: datetime
+) -> dict[Queue, QueueNow]:
+    """Return how each queue is, by the *backlog* and all processes that are *seen*."""
+    by_queue: dict[Queue, list[Backlog]] = {queue: [] for queue in Queue}
+    for each in backlog:
+        by_queue[each.queue].append(each)
+    found = {}
+    for queue, ours in by_queue.items():
+        takers, since = find_takers(seen, queue), find_oldest(ours)
+        found[queue] = QueueNow(
+            *(len(takers), count_slots(takers), since, find_age_s(now, since)),
+            due=sum(each.waiting for each in ours),
+            counts=count_live(ours),
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -28,12 +27,10 @@ from models.database.engine import make_engine, read_clock, reading
 from models.database.tables import small_apps
 from models.errors import MinutehandError, UnreachableError
 from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
-from operations.fleet.processes import fetch_processes
 from overview.doctor.checks import NEAR
 from overview.doctor.examine import look
 from overview.doctor.finding import Health, View, find_worst
 from overview.installation import figures
-from overview.installation.queues import LIVE_IN_ORDER
 from settings import Settings, find_collector
 from telemetry import Event
 
@@ -86,7 +83,6 @@ class WorkMetrics(Collector):
     ) -> None:
         """Connect to nothing yet."""
         self._settings = settings
-        self._apps = settings.metrics_apps
         self._engine = make_engine(
             settings.database_url,
             timeout=min(deadline, settings.database_timeout),
@@ -126,12 +122,12 @@ class WorkMetrics(Collector):
             gauge.clear()
         try:
             with reading(self._engine) as connection:
-                fills = self._fill_health, _fill_queues, _fill_ends, self._fill_apps
-                for fill in fills:
+                view = View(connection, self._settings, read_clock(connection))
+                for fill in (_fill_health, _fill_queues, _fill_ends, _fill_apps):
                     if self._monotonic() > give_up_at:
                         msg = f"the metrics could not be read within {GIVE_UP_S:g} s"
                         raise UnreachableError(msg)
-                    fill(connection)
+                    fill(view)
         except (MinutehandError, sa.exc.SQLAlchemyError) as error:
             text = str(getattr(error, "orig", None) or error)
             log.warning(Event.METRICS_NOT_READ, error=text)
@@ -143,39 +139,6 @@ class WorkMetrics(Collector):
             for gauge in telemetry.METRICS_OF_WORK.values()
             for metric in gauge.collect()
         ]
-
-    def _fill_health(self, connection: sa.Connection) -> None:
-        view = View(connection, self._settings, read_clock(connection))
-        for name in NEAR:
-            worst = find_worst(look(view, [name]))
-            telemetry.HEALTH.labels(name).set(_WORST_LAST.index(worst))
-
-    def _fill_apps(self, connection: sa.Connection) -> None:
-        if not self._apps:
-            return
-        named = self._apps
-        if named == ALL_APPS:
-            kept = small_apps.c
-            living = sa.select(kept.uid).where(kept.deleted_at.is_(None))
-            first = living.order_by(kept.uid).limit(MOST_APPS)
-            named = tuple(connection.scalars(first))
-        # those in *named*, and the sum of all others
-        now = read_clock(connection)
-        by_app: dict[str, list[figures.Backlog]] = defaultdict(list)
-        for each in figures.fetch_backlog(connection, now=now):
-            by_app[each.app if each.app in named else OTHERS].append(each)
-        for app in sorted({*named, OTHERS}):
-            for queue in Queue:
-                of_queue = [each for each in by_app[app] if each.queue is queue]
-                count = sum(each.count for each in of_queue)
-                telemetry.APP_DEPTH.labels(app, queue.value).set(count)
-                age_s = figures.find_age_s(now, figures.find_oldest(of_queue)) or 0.0
-                telemetry.APP_OLDEST.labels(app, queue.value).set(max(0.0, age_s))
-            for state in _TROUBLES:
-                telemetry.APP_TROUBLES.labels(app, state).set(0)
-        for trouble in figures.fetch_troubles(connection):
-            app = trouble.app if trouble.app in named else OTHERS
-            telemetry.APP_TROUBLES.labels(app, trouble.state).inc(trouble.count)
 
 
 @contextmanager
@@ -207,17 +170,17 @@ def _send_by_otlp() -> Any:
     return start_sending()
 
 
-def _fill_queues(connection: sa.Connection) -> None:
-    now = read_clock(connection)
-    backlog = figures.fetch_backlog(connection, now=now)
-    seen = fetch_processes(connection)
-    spread = figures.fetch_spread(connection, BOUNDS)
-    for queue in Queue:
-        of_queue = [each for each in backlog if each.queue is queue]
-        for state in LIVE_IN_ORDER:
-            count = sum(each.count for each in of_queue if each.state is state)
+def _fill_health(view: View) -> None:
+    for name in NEAR:
+        worst = find_worst(look(view, [name]))
+        telemetry.HEALTH.labels(name).set(_WORST_LAST.index(worst))
+
+
+def _fill_queues(view: View) -> None:
+    spread = figures.fetch_spread(view.connection, BOUNDS)
+    for queue, is_now in view.queues.items():
+        for state, count in is_now.counts.items():
             telemetry.QUEUE_DEPTH.labels(queue.value, state.value).set(count)
-        is_now = figures.find_queue_now(queue, of_queue, seen, now)
         telemetry.QUEUE_OLDEST.labels(queue.value).set(max(0.0, is_now.oldest_s or 0.0))
         if queue is not Queue.TASKS:  # which a scheduler sends, and no worker takes
             telemetry.QUEUE_WORKERS.labels(queue.value).set(is_now.workers)
@@ -232,14 +195,39 @@ def _fill_queues(connection: sa.Connection) -> None:
                 gauge.labels(queue.value, f"{bound}").set(count)
 
 
-def _fill_ends(connection: sa.Connection) -> None:
+def _fill_ends(view: View) -> None:
     known = {reason.value for reason in Reason}
     telemetry.FINISHED_LATELY.labels(OperationState.SUCCEEDED.value, "").set(0)
     for state in sorted(FINAL_STATES - {OperationState.SUCCEEDED}):
         for reason in sorted(known):
             telemetry.FINISHED_LATELY.labels(state.value, reason).set(0)
-    telemetry.MAILS_UNCERTAIN.set(figures.count_uncertain(connection))
-    for (state, reason), count in figures.count_finished(connection).items():
+    telemetry.MAILS_UNCERTAIN.set(figures.count_uncertain(view.connection))
+    for (state, reason), count in figures.count_finished(view.connection).items():
         # Free text must not become a series of its own each time.
         label = reason if reason in known or not reason else OTHERS
         telemetry.FINISHED_LATELY.labels(state.value, label).inc(count)
+
+
+def _fill_apps(view: View) -> None:
+    named = view.settings.metrics_apps
+    if not named:
+        return
+    if named == ALL_APPS:
+        kept = small_apps.c
+        living = sa.select(kept.uid).where(kept.deleted_at.is_(None))
+        first = living.order_by(kept.uid).limit(MOST_APPS)
+        named = tuple(view.connection.scalars(first))
+    # those in *named*, and the sum of all others
+    by_app: dict[str, list[figures.Backlog]] = {app: [] for app in (*named, OTHERS)}
+    for each in view.backlog:
+        by_app[each.app if each.app in named else OTHERS].append(each)
+    for app, backlog in by_app.items():
+        for queue, is_now in figures.find_queues(backlog, (), view.now).items():
+            depth, oldest_s = sum(is_now.counts.values()), is_now.oldest_s or 0.0
+            telemetry.APP_DEPTH.labels(app, queue.value).set(depth)
+            telemetry.APP_OLDEST.labels(app, queue.value).set(max(0.0, oldest_s))
+        for state in _TROUBLES:
+            telemetry.APP_TROUBLES.labels(app, state).set(0)
+    for trouble in figures.fetch_troubles(view.connection):
+        app = trouble.app if trouble.app in named else OTHERS
+        telemetry.APP_TROUBLES.labels(app, trouble.state).inc(trouble.count)

@@ -8,7 +8,7 @@ that workers began within the last hour, however long they had waited, up to hal
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,10 +24,10 @@ from models.operation_state import OperationState, Queue
 from operations.fleet.processes import fetch_processes, find_node
 from operations.turns import find_queued
 from overview.installation.figures import (
-    Backlog,
+    LIVE_IN_ORDER,
     QueueNow,
     fetch_backlog,
-    find_queue_now,
+    find_queues,
 )
 
 #: How far the history of a queue goes back, in minutes.
@@ -39,9 +39,6 @@ LATELY = 15
 #: Operations that waited for longer before they began count only while others wait as
 #: long: nobody would look through all that was ever recorded.
 _LEAST_BACK, _MOST_BACK = timedelta(hours=2), timedelta(hours=12)
-
-#: The live states, in the order in which an operation passes them.
-LIVE_IN_ORDER = (OperationState.PENDING, OperationState.QUEUED, OperationState.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +94,25 @@ def fetch_queues(connection: sa.Connection) -> list[ShownQueue]:
     """Return every queue."""
     now = read_clock(connection)
     backlog = fetch_backlog(connection, now=now)
-    seen = fetch_processes(connection)
+    queues = find_queues(backlog, fetch_processes(connection), now)
     pauses = fetch_queue_pauses(connection)
     paces = fetch_paces(connection, now=now)
     found = []
-    for queue in Queue:
-        ours = [each for each in backlog if each.queue is queue]
-        counts = count_live(ours)
+    for queue, is_now in queues.items():
+        pending, queued, running = (is_now.counts[state] for state in LIVE_IN_ORDER)
         pace = paces.get(queue, QueuePace())
-        is_now = find_queue_now(queue, ours, seen, now)
         pause = pauses.get(queue)
-        waiting = counts[OperationState.PENDING] + counts[OperationState.QUEUED]
+        waiting = pending + queued
         served = pause is None and (is_now.workers > 0 or queue is Queue.TASKS)
         history = [pace.waited.get(ago, 0) for ago in range(HISTORY, 0, -1)]
         shown = ShownQueue(
             queue=queue,
             pause=pause,
             waiting=waiting,
-            pending=counts[OperationState.PENDING],
-            queued=counts[OperationState.QUEUED],
-            later=waiting - sum(each.waiting for each in ours),
-            running=counts[OperationState.RUNNING],
+            pending=pending,
+            queued=queued,
+            later=waiting - is_now.due,
+            running=running,
             **asdict(is_now),
             taken_15_min=pace.count_taken(LATELY),
             taken_1_h=pace.count_taken(HISTORY),
@@ -134,14 +129,6 @@ def _find_end_s(waiting: int, pace: QueuePace, *, served: bool) -> float | None:
         return 0.0
     taken = pace.count_taken(LATELY)
     return round(60 * LATELY * waiting / taken, 3) if taken and served else None
-
-
-def count_live(backlog: Iterable[Backlog]) -> dict[OperationState, int]:
-    """Return how many operations are in each of the live states."""
-    counted: Counter[OperationState] = Counter()
-    for each in backlog:
-        counted[each.state] += each.count
-    return {state: counted[state] for state in LIVE_IN_ORDER}
 
 
 def fetch_paces(connection: sa.Connection, *, now: datetime) -> dict[Queue, QueuePace]:

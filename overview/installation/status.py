@@ -36,7 +36,6 @@ from overview.doctor.checks import FOR_APPS, NEAR
 from overview.doctor.examine import look
 from overview.doctor.finding import Finding, Health, View, find_worst
 from overview.installation import figures
-from overview.installation.queues import count_live
 from overview.installation.workers import ShownProcess, make_process
 from settings import Settings
 
@@ -185,7 +184,6 @@ def _fetch_any(view: View) -> dict[str, Any]:
     connection, app = view.connection, view.app
     findings = list(look(view, NEAR if app is None else FOR_APPS))
     ticked_at = get_last_tick_at(connection)
-    by_queue = {q: [each for each in view.backlog if each.queue is q] for q in Queue}
     return {
         "now": view.now,
         "health": find_worst(findings),
@@ -193,15 +191,12 @@ def _fetch_any(view: View) -> dict[str, Any]:
         "last_tick_at": ticked_at,
         "tick_age_s": figures.find_age_s(view.now, ticked_at),
         "lag_s": figures.find_age_s(view.now, figures.find_oldest(view.backlog)) or 0.0,
-        "backlog": {queue: count_live(each) for queue, each in by_queue.items()},
+        "backlog": {queue: each.counts for queue, each in view.queues.items()},
         "quarantined": fetch_quarantined(connection, app=app),
         "next_due": fetch_next_due(
             connection, limit=_NEXT_OF_APP if app else _NEXT, app=app
         ),
-        "queues": {
-            queue: figures.find_queue_now(queue, each, view.seen, view.now)
-            for queue, each in by_queue.items()
-        },
+        "queues": view.queues,
         "running": figures.fetch_running(connection, limit=_RUNNING, app=app),
         "last_success_at": figures.fetch_last_success(connection, app),
         "data_updated_at": figures.fetch_data_updated(connection, app),

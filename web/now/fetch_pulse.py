@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -14,36 +14,17 @@ from actions.pausing.pause_state import Pause
 from models.database.engine import read_clock
 from models.database.lists import belongs_to
 from models.database.tables import scheduled_actions
-from models.operation_state import OperationState, Queue
+from models.operation_state import Queue
 from operations.fleet.processes import ProcessRole, Seen
 from overview.doctor.checks import FOR_APPS, ON_NOW
 from overview.doctor.checks.hosts import find_silent
 from overview.doctor.examine import look
 from overview.doctor.finding import Finding, View
-from overview.installation.figures import find_oldest, find_takers
+from overview.installation.figures import QueueNow
 from overview.installation.status import fetch_app_paused, fetch_paused
 from settings import Settings
 
 _action = scheduled_actions.c
-
-
-@dataclass(frozen=True, slots=True)
-class QueuePulse:
-    """
-    What waits in a queue.
-
-    Args:
-        waiting: Operations that no worker has taken and whose time has come.
-        since: When the oldest of them was to be sent, aware UTC. None: none waits.
-        running: How many run.
-        workers: How many living workers take from it.
-    """
-
-    queue: Queue
-    waiting: int
-    since: datetime | None
-    running: int
-    workers: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +48,7 @@ class Pulse:
     leader: Holder | None
     unled_since: datetime | None
     last_tick_at: datetime | None
-    queues: Sequence[QueuePulse]
+    queues: Mapping[Queue, QueueNow]
     alive: int
     silent: Sequence[Seen]
     paused: Pause | None
@@ -96,7 +77,7 @@ def fetch_pulse(
         leader=holder if is_led else None,
         unled_since=holder.heartbeat_at if holder is not None and not is_led else None,
         last_tick_at=get_last_tick_at(connection),
-        queues=[_make_queue(queue, view) for queue in Queue],
+        queues=view.queues,
         alive=sum(each.is_alive for each in workers),
         silent=find_silent(workers) if app is None else [],
         paused=_fetch_pause(connection, app),
@@ -110,17 +91,6 @@ def _fetch_pause(connection: sa.Connection, app: str | None) -> Pause | None:
         return fetch_paused(connection).all
     paused = fetch_app_paused(connection, app)
     return paused.all or paused.app
-
-
-def _make_queue(queue: Queue, view: View) -> QueuePulse:
-    ours = [each for each in view.backlog if each.queue is queue]
-    return QueuePulse(
-        queue,
-        waiting=sum(each.waiting for each in ours),
-        since=find_oldest(ours),
-        running=sum(e.count for e in ours if e.state is OperationState.RUNNING),
-        workers=len(find_takers(view.seen, queue)),
-    )
 
 
 def _has_actions(connection: sa.Connection, app: str | None) -> bool:

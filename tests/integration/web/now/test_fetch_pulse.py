@@ -30,8 +30,8 @@ def test_queue_without_worker_is_told(engine: sa.Engine):
 
     found = fetch(engine)
 
-    quick = next(each for each in found.queues if each.queue is Queue.QUICK)
-    assert (1, 0) == (quick.waiting, quick.workers)
+    quick = found.queues[Queue.QUICK]
+    assert (1, 0) == (quick.due, quick.workers)
     assert (1, 1) == (found.alive, len(found.silent))
     assert not found.has_actions
 
