@@ -140,16 +140,13 @@ class QueueNow:
 
     ``waiting_since`` and ``oldest_s`` are of the oldest operation that no worker has
     taken; null: none waits.
-
-    Args:
-        due: How many wait whose time has come.
-        counts: How many operations are in each of the live states.
     """
 
     workers: int
     slots: int
     waiting_since: datetime | None
     oldest_s: float | None
+    #: How many wait whose time has come; and how many are in each of the live states.
     due: int = field(metadata=ASIDE)
     counts: Mapping[OperationState, int] = field(metadata=ASIDE)
 
