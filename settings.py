@@ -590,13 +590,8 @@ class Settings(BaseModel):
             said = f"does nothing without {missing[0]}."
             raise _ClashError(there[0], said, "Set both: docs/sign-in.md.")
 
-    def make_task_rules(self, app: str | None = None) -> TaskRules:
-        """
-        Return where ``run_task`` may send tasks; the door and the workers check it.
-
-        Args:
-            app: Of whose actions. None: that does not matter.
-        """
+    def make_task_rules(self) -> TaskRules:
+        """Return where ``run_task`` may send tasks; door and workers check it."""
         return TaskRules(
             own_prefix=self.queue_prefix,
             default_queue=self.task_queue,
@@ -607,7 +602,6 @@ class Settings(BaseModel):
                 name or None: each for name, each in self.task_rules.items()
             },
             most_bytes=self.task_max_bytes,
-            app=app,
         )
 
     def _find_exchanges(self) -> frozenset[str | None]:

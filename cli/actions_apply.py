@@ -21,7 +21,7 @@ from actions.posting.changes import CountedChanges
 from actions.posting.edit import MOST_ACTIONS
 from actions.posting.post import delete_action
 from actions.posting.revisions import refuse_action
-from cli.actions_post import NOTHING_STORED, make_posting, read_context, warn_of_many
+from cli.actions_post import NOTHING_STORED, make_terms, warn_of_many
 from cli.connection import ask_database, get_actor, read_database, write_database
 from cli.options import (
     AllOption,
@@ -78,7 +78,8 @@ def apply(
     An action is found by its uid, or else by its name; what does not differ is left
     alone. If one file is refused, nothing is changed.
     """
-    documents = read_documents(_read_folder(folder, app), **read_context(app))
+    texts = _read_folder(folder, app)
+    documents = read_documents(texts, ask_database(make_terms().find_reading, app))
     pruned: bool | frozenset[str] = prune
     if prune and not (dry_run or yes):
         planned = _apply(app, documents, prune=True, dry_run=True)
@@ -125,7 +126,7 @@ def _apply(
 ) -> AppliedFolder:
     with write_database() as connection:
         return apply_actions(
-            *(connection, app, documents, make_posting()), prune=prune, dry_run=dry_run
+            *(connection, app, documents, make_terms()), prune=prune, dry_run=dry_run
         )
 
 

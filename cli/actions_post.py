@@ -7,23 +7,23 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from rich.text import Text
 
-from actions.lookup import fetch_app, get_action
+from actions.lookup import get_action
 from actions.posting.changes import RunChanges
 from actions.posting.edit import (
     PostedAction,
+    Terms,
     post_all_with_outcomes,
     post_with_outcome,
     tell_superseded,
 )
-from actions.posting.post import Posting
 from actions.posting.refusals import make_given, name_former
 from actions.previews.sentences import describe
-from cli.connection import get_actor, get_settings, read_database, write_database
+from cli.connection import ask_database, get_actor, get_settings, write_database
 from cli.options import OwnerOption, argument, flag, reading_document, takes_json
 from cli.output import err, format_both, out
 from models.door.documents import read_actions
@@ -68,9 +68,9 @@ def post(
             f"{file} is a folder. For all its files: minutehand actions apply {file}"
             f" --app {app}"
         )
-    context = read_context(app)
+    reading = ask_database(make_terms().find_reading, app)
     with reading_document(file) as text:
-        read = read_actions(text, **context)
+        read = read_actions(text, reading)
     if isinstance(read, tuple):
         _post_many(app, read, replace=replace, dry_run=dry_run)
     elif dry_run:
@@ -79,24 +79,22 @@ def post(
         _post_one(app, read, replace=replace)
 
 
-def read_context(app: str) -> dict[str, Any]:
-    """Return what documents of the small app *app* are read with."""
+def make_terms(*, replace: bool = False) -> Terms:
+    """Return how the caller of this command posts, and what is said of reading."""
     settings = get_settings()
-    with read_database() as connection:
-        zone = fetch_app(connection, app).timezone or settings.timezone
-    return {"default_timezone": zone, "task_rules": settings.make_task_rules(app)}
-
-
-def make_posting(*, replace: bool = False) -> Posting:
-    """Return how the caller of this command posts."""
-    settings = get_settings()
-    bounds = settings.app_bounds
-    return Posting(replace, settings.lookback, by=get_actor(), bounds=bounds)
+    return Terms(
+        replace,
+        settings.lookback,
+        get_actor(),
+        bounds=settings.app_bounds,
+        timezone=settings.timezone,
+        task_rules=settings.make_task_rules(),
+    )
 
 
 def _post_one(app: str, action: ScheduledActionModel, *, replace: bool) -> None:
     with write_database() as connection:
-        how = make_posting(replace=replace)
+        how = make_terms(replace=replace)
         outcome = post_with_outcome(connection, app, action, how)
         kept = get_action(connection, outcome.uid or "")
         told = name_former(connection, app, make_given(action, kept))
@@ -112,7 +110,7 @@ def _post_many(
 ) -> None:
     """Post a list; only ``--json`` prints what became of each action."""
     with write_database() as connection:
-        how = make_posting(replace=replace)
+        how = make_terms(replace=replace)
         found = post_all_with_outcomes(connection, app, actions, how, dry_run=dry_run)
     posted = found.judge()
     outcomes = posted.items
@@ -169,7 +167,7 @@ def _warn(
 def _show_changes(app: str, action: ScheduledActionModel, *, replace: bool) -> None:
     """Compare the schedules before and after a post; nothing is stored."""
     with write_database() as connection:
-        foretold = foretell_post(connection, app, action, make_posting(replace=replace))
+        foretold = foretell_post(connection, app, action, make_terms(replace=replace))
         told = name_former(connection, app, make_given(action, foretold.old))
     if not out().gave_json(foretold):
         out().say(describe(told))

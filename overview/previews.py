@@ -328,8 +328,7 @@ def preview_text(
     is_whole = not isinstance(value, dict) or bool(_STUB.keys() & value.keys())
     action = read_action_object(
         value if is_whole else {**_STUB, **value},  # type: ignore[dict-item]  # see above
-        default_timezone=calendar.timezone,
-        task_rules=terms.get_rules(app),
+        terms.make_reading(app, calendar.timezone),
     )
     now = read_clock(connection)
     named = action

@@ -38,7 +38,7 @@ from models.database.engine import read_clock
 from models.database.journal import rolled_back
 from models.database.tables import scheduled_actions
 from models.door.differences import find_differences
-from models.door.documents import action_document, read_action
+from models.door.documents import Reading, action_document, read_action
 from models.door.places import Places, place_all
 from models.errors import (
     ConflictError,
@@ -48,7 +48,6 @@ from models.errors import (
     UsageError,
 )
 from models.fields.strict_model import MOST_PROBLEMS
-from models.fields.task_rules import TaskRules
 from models.json_form import ASIDE
 from models.scheduled_action import ScheduledActionModel
 
@@ -172,18 +171,13 @@ _LISTED = 5
 
 
 def read_documents(
-    texts: Mapping[str, bytes],
-    *,
-    default_timezone: str,
-    task_rules: TaskRules | None = None,
+    texts: Mapping[str, bytes], reading: Reading
 ) -> tuple[Document, ...]:
     """
     Return the actions that *texts* describe, one each.
 
     Args:
         texts: JSON objects by the names of their files.
-        default_timezone: The zone of rules that name none.
-        task_rules: As for ``read_action``.
 
     Raises:
         InvalidDocumentError: With the problems of all files; pointers begin with the
@@ -193,10 +187,7 @@ def read_documents(
     problems: list[Problem] = []
     for source, text in texts.items():
         try:
-            action = read_action(
-                text, default_timezone=default_timezone, task_rules=task_rules
-            )
-            read.append(Document(source, action, text))
+            read.append(Document(source, read_action(text, reading), text))
         except InvalidDocumentError as error:
             problems += place_all(error, source, text)
         if len(problems) >= MOST_PROBLEMS:

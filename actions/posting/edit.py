@@ -15,7 +15,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
-from pydantic import JsonValue
 
 from actions.lookup import fetch_app, get_action
 from actions.posting.bounds import hold_bounds
@@ -35,7 +34,7 @@ from actions.read_rules import find_next, find_zone
 from models.database.engine import reading
 from models.database.journal import rolled_back
 from models.door.differences import apply_merge_patch
-from models.door.documents import read_action, read_action_object, read_actions
+from models.door.documents import Reading, read_action, read_action_object, read_actions
 from models.door.json_text import decode_json
 from models.errors import InvalidDocumentError, Problem
 from models.fields.strict_model import show
@@ -121,9 +120,19 @@ class Terms(Posting):
     timezone: str = "UTC"
     task_rules: TaskRules | None = None
 
-    def get_rules(self, app: str | None) -> TaskRules | None:
-        """Return where ``run_task`` may send tasks of the actions of *app*."""
-        return None if self.task_rules is None else self.task_rules.of(app)
+    def make_reading(self, app: str | None, timezone: str | None) -> Reading:
+        """Return how actions of *app*, whose zone is *timezone*, are read."""
+        rules = None if self.task_rules is None else self.task_rules.of(app)
+        return Reading(timezone or self.timezone, rules)
+
+    def find_reading(self, connection: sa.Connection, app: str) -> Reading:
+        """
+        Return how actions of *app* are read.
+
+        Raises:
+            NotFoundError: No such small app.
+        """
+        return self.make_reading(app, fetch_app(connection, app).timezone)
 
 
 def post_text(
@@ -144,7 +153,7 @@ def post_text(
         NotFoundError, ConflictError, InvalidDocumentError: As ``read_action`` and
             ``post_action``.
     """
-    action = _read(connection, app, text, terms)
+    action = read_action(text, terms.find_reading(connection, app))
     with rolled_back(connection) if dry_run else nullcontext():
         found = post_with_outcome(connection, app, action, terms)
     return replace(found, uid=None) if dry_run else found
@@ -163,10 +172,8 @@ def read_all_text(
         InvalidDocumentError: As ``read_actions``.
     """
     with reading(engine) as connection:
-        zone = _get_zone(connection, app, terms)
-    read = read_actions(
-        text, default_timezone=zone, task_rules=terms.get_rules(app), most=MOST_ACTIONS
-    )
+        how = terms.find_reading(connection, app)
+    read = read_actions(text, how, most=MOST_ACTIONS)
     return read if isinstance(read, tuple) else (read,)
 
 
@@ -189,7 +196,7 @@ def replace_text(
             ``read_action`` and ``replace_action``.
     """
     owner = require_action(connection, seen.uid, app=seen.app).app
-    action = _read(connection, owner, text, terms)
+    action = read_action(text, terms.find_reading(connection, owner))
     with rolled_back(connection) if dry_run else nullcontext():
         return _replace(connection, seen, action, terms)
 
@@ -214,7 +221,8 @@ def patch_text(
     hold_bounds(connection, owner, terms.bounds)
     row = require_action(connection, seen.uid, app=seen.app, lock=True)
     refuse_stale(connection, seen.uid, seen.revision)
-    action = _read_changed(connection, owner, row.document, terms, patch)
+    changed = apply_merge_patch(row.document, patch)
+    action = read_action_object(changed, terms.find_reading(connection, owner))
     known = replace(seen, revision=None)  # it is locked
     return _replace(connection, known, action, terms)
 
@@ -234,25 +242,10 @@ def roll_back(
     """
     owner = require_action(connection, seen.uid, app=seen.app).app
     document = fetch_document(connection, seen.uid, revision)
-    action = _read_changed(connection, owner, document, terms, {})
+    action = read_action_object(document, terms.find_reading(connection, owner))
     said = filter(None, (f"to revision {revision}", terms.note))
     how = replace(terms, note="; ".join(said))
     return _replace(connection, seen, action, how, Change.ROLLED_BACK)
-
-
-def _read_changed(
-    connection: sa.Connection,
-    app: str,
-    document: dict[str, JsonValue],
-    terms: Terms,
-    patch: dict[str, JsonValue],
-) -> ScheduledActionModel:
-    """Return the action that a stored *document* of *app* becomes by *patch*."""
-    return read_action_object(
-        apply_merge_patch(document, patch),
-        default_timezone=_get_zone(connection, app, terms),
-        task_rules=terms.get_rules(app),
-    )
 
 
 def _replace(
@@ -264,22 +257,6 @@ def _replace(
 ) -> PostedAction:
     posted = replace_action(connection, seen, action, how, change)
     return make_outcome(connection, posted, action)
-
-
-def _read(
-    connection: sa.Connection, app: str, text: str | bytes, terms: Terms
-) -> ScheduledActionModel:
-    return read_action(
-        text,
-        default_timezone=_get_zone(connection, app, terms),
-        task_rules=terms.get_rules(app),
-    )
-
-
-def _get_zone(connection: sa.Connection, app: str, terms: Terms) -> str:
-    """Return the zone of rules that name none."""
-    zone: str | None = fetch_app(connection, app).timezone
-    return zone or terms.timezone
 
 
 def post_with_outcome(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
@@ -50,31 +50,39 @@ _Given = TypeVar("_Given")
 _Read = TypeVar("_Read")
 
 
-def read_action(
-    text: str | bytes,
-    *,
-    default_timezone: str = "UTC",
-    task_rules: TaskRules | None = None,
-) -> ScheduledActionModel:
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """
+    What a document of an action leaves to where it is read.
+
+    Args:
+        timezone: The zone of rules that name none, an IANA name.
+        task_rules: Where this installation lets ``run_task`` send tasks. None: only
+            the form is checked, as for documents that are already stored.
+    """
+
+    timezone: str = "UTC"
+    task_rules: TaskRules | None = None
+
+
+_PLAIN = Reading()
+
+
+def read_action(text: str | bytes, reading: Reading = _PLAIN) -> ScheduledActionModel:
     """
     Return the scheduled action that *text* describes.
 
     Args:
         text: One JSON object of at most 1 MiB.
-        default_timezone: The zone of rules that name none.
-        task_rules: Where this installation lets ``run_task`` send tasks. None: only
-            the form is checked, as for documents that are already stored.
 
     Raises:
         InvalidDocumentError: With every problem, in document order.
     """
-    return read_action_object(
-        decode_json(text), default_timezone=default_timezone, task_rules=task_rules
-    )
+    return read_action_object(decode_json(text), reading)
 
 
 def read_action_object(
-    value: object, *, default_timezone: str = "UTC", task_rules: TaskRules | None = None
+    value: object, reading: Reading = _PLAIN
 ) -> ScheduledActionModel:
     """
     Return the action in the decoded JSON *value*; see ``read_action``.
@@ -83,7 +91,7 @@ def read_action_object(
     """
     if isinstance(value, dict) and isinstance(value.get(SCHEMA_KEY), str):
         value = {key: each for key, each in value.items() if key != SCHEMA_KEY}
-    context = {DEFAULT_TIMEZONE: default_timezone, TASK_RULES: task_rules}
+    context = {DEFAULT_TIMEZONE: reading.timezone, TASK_RULES: reading.task_rules}
     return read_value(ScheduledActionModel, value, "scheduled action", context)
 
 
@@ -103,11 +111,7 @@ def read_model(model: type[_Model], text: str | bytes, *, noun: str) -> _Model:
 
 
 def read_actions(
-    text: str | bytes,
-    *,
-    default_timezone: str = "UTC",
-    task_rules: TaskRules | None = None,
-    most: int | None = None,
+    text: str | bytes, reading: Reading = _PLAIN, *, most: int | None = None
 ) -> ScheduledActionModel | tuple[ScheduledActionModel, ...]:
     """
     Return the scheduled action, or the several, that *text* describes.
@@ -115,8 +119,6 @@ def read_actions(
     Args:
         text: As for ``read_action``; or a JSON list, or JSON lines, of at most 32 MiB.
             Empty lines are ignored.
-        default_timezone: The zone of rules that name none.
-        task_rules: As for ``read_action``.
         most: Refuse more than this many before any of them is read. None: no bound.
 
     Raises:
@@ -125,9 +127,7 @@ def read_actions(
     """
 
     def read_one(entry: object) -> ScheduledActionModel:
-        return read_action_object(
-            entry, default_timezone=default_timezone, task_rules=task_rules
-        )
+        return read_action_object(entry, reading)
 
     value = _decode_many(text, most)
     if not isinstance(value, list):

@@ -446,7 +446,7 @@ def test_rules_are_those_of_a_connection() -> None:
     )
     settings = read(task_connections=shop, task_rules=given)
 
-    rules = settings.make_task_rules("shop").by_connection
+    rules = settings.make_task_rules().by_connection
     assert rules[None].queues == ["reports"]
     assert rules["shop"].master == "main"
     assert "hunter2" not in repr(settings)
