@@ -25,12 +25,13 @@ from actions.occurrences import make_schedule
 from actions.posting.changes import COMPARED, ForeseenRuns, RunChanges, compare_runs
 from actions.posting.doubts import find_doubts
 from actions.posting.edit import Terms
-from actions.posting.post import Posting, fetch_holidays, post_action
+from actions.posting.post import Posting, find_refusals, post_action
 from actions.posting.references import fetch_references
-from actions.posting.refusals import find_refusals, make_given, name_former
+from actions.posting.refusals import make_given, name_former
 from actions.posting.revisions import refuse_action
 from actions.previews.preview import Preview, make_preview
 from actions.read_rules import find_zone, read_schedule, runs_when_resumed
+from actions.small_apps.export import fetch_holidays
 from dispatch.manual_runs import choose_steps, refuse_user
 from models.database.engine import read_clock
 from models.database.journal import rolled_back
@@ -349,11 +350,7 @@ def preview_text(
     refusals, warnings = list[Problem](), list[Problem]()
     if is_whole and app is not None:
         recipients = foresee_recipients(connection, app, action)
-        oldest, holidays = now - terms.lookback, calendar.holidays
-        timing = make_timing(action, created_at=made_at or oldest, holidays=holidays)
-        refusals = find_refusals(
-            connection, app, given, timing, oldest=oldest, bounds=terms.bounds
-        )
+        refusals = find_refusals(connection, app, given, terms)
         warnings = find_doubts(fetch_references(connection, app, [action]), action)
     return FullPreview(
         **get_members(preview),

@@ -39,10 +39,11 @@ from actions.posting.revisions import (
     require_action,
     start_from,
 )
+from actions.small_apps.export import fetch_holidays
 from actions.zone_changes import get_zone_names_of, remember_zones
 from models.back_off import ATTEMPTS
 from models.database.engine import read_clock
-from models.database.tables import holidays, scheduled_actions
+from models.database.tables import scheduled_actions
 from models.door.documents import action_document
 from models.errors import ConflictError, InvalidDocumentError, Problem
 from models.expectations import read_expectation
@@ -117,8 +118,6 @@ class Posted:
 
     Args:
         created: False: it replaced an action.
-        next_due_at: The first instant not yet decided, aware UTC. None: it is never
-            due, or already was for the last time.
         superseded: Occurrences that were due under the old rule, but not decided when
             the new one took over; they will not run. Aware UTC.
     """
@@ -126,7 +125,6 @@ class Posted:
     uid: str
     revision: int
     created: bool
-    next_due_at: datetime | None
     superseded: tuple[datetime, ...] = ()
 
 
@@ -234,6 +232,31 @@ def post_actions(
     return _store(connection, moment, given, is_list=True)
 
 
+def find_refusals(
+    connection: sa.Connection, app: str, given: GivenAction, how: Posting
+) -> list[Problem]:
+    """
+    Return why a post of an action would be refused now; nothing is locked or stored.
+
+    Raises:
+        NotFoundError: No such small app.
+    """
+    found: list[Problem | None] = []
+    if given.old is not None:
+        uid = given.old.uid
+        found.append(find_other_uid(given.action, uid))
+        named = given.action.model_copy(update={"uid": uid})
+        given = GivenAction(uid, named, given.old)
+    taken = Taken(connection, app, [given.action], lock=False)
+    found.append(taken.find_conflict(given.action, replace=given.old is not None))
+    moment = _begin(connection, app, how, None)
+    try:
+        _prepare_all(connection, moment, [given], is_list=False, lock=False)
+    except InvalidDocumentError as error:
+        found += error.problems
+    return [each for each in found if each is not None]
+
+
 def _begin(
     connection: sa.Connection, app: str, how: Posting, pause: Pause | None
 ) -> _Moment:
@@ -282,11 +305,12 @@ def _prepare_all(
     given: Sequence[GivenAction],
     *,
     is_list: bool,
+    lock: bool = True,
 ) -> list[_Change]:
-    """Return how all are to be stored; see ``_store``."""
+    """Return how all are to be stored; see ``_store``, and for *lock* ``Formers``."""
     changes: list[_Change] = []
     refused: list[tuple[int, Problem]] = []
-    formers = Formers(connection, moment.app, given)
+    formers = Formers(connection, moment.app, given, lock=lock)
     for index, each in enumerate(given):
         try:
             changes.append(_prepare(moment, each, formers))
@@ -339,10 +363,6 @@ def _store(
             uid=each.uid,
             revision=first if each.old is None else each.old.revision + 1,
             created=each.old is None,
-            # The old value still holds, unless the schedule took effect anew.
-            next_due_at=each.values.get(
-                "next_due_at", each.old and each.old.next_due_at
-            ),
             superseded=each.superseded,
         )
         for each in changes
@@ -440,21 +460,6 @@ def delete_action(
     gone = {"deleted_at": read_clock(connection), "next_due_at": None}
     change_action(connection, uid, Change.DELETED, by=by, note=note, **gone)
     note_deleted(connection, row, note=note)
-
-
-def fetch_holidays(
-    connection: sa.Connection, app: str
-) -> Mapping[str, list[tuple[date, date]]]:
-    """Return the day ranges of the newest version of each holiday calendar, by name."""
-    rows = connection.execute(
-        sa.select(holidays.c.name, holidays.c.days)
-        .where(holidays.c.app == app)
-        .order_by(holidays.c.version)
-    )
-    return {
-        name: [(date.fromisoformat(a), date.fromisoformat(b)) for a, b in days]
-        for name, days in rows
-    }
 
 
 def _find_superseded(old: sa.Row[Any], now: datetime) -> tuple[datetime, ...]:

@@ -17,8 +17,12 @@ from urllib.parse import urlsplit
 
 import sqlalchemy as sa
 
-from actions.posting.post import fetch_holidays
-from actions.small_apps.export import fetch_domains, fetch_group_names, fetch_names
+from actions.small_apps.export import (
+    fetch_domains,
+    fetch_group_names,
+    fetch_holidays,
+    fetch_names,
+)
 from models.database.engine import read_clock
 from models.database.recipient_filter import are_addressed, select_standing
 from models.database.tables import IS_ALIVE, processes, users

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -11,16 +11,13 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from actions.lookup import fetch_app
-from actions.occurrences import Schedule, make_schedule
-from actions.posting.bounds import find_excess
+from actions.occurrences import Schedule
 from actions.read_actions import fetch_names
 from actions.when.excluding import NO_DAYS
 from models.database.tables import scheduled_actions
 from models.errors import ConflictError, InvalidDocumentError, Problem
-from models.fields.app_bounds import AppBounds
 from models.fields.strict_model import MOST_PROBLEMS, find_near, show
 from models.scheduled_action import ScheduledActionModel
-from models.timing import timing_text
 from models.when import AFTER_ACTION, AfterActionModel, DueDateModel, TimingModel
 
 #: Names that a mistyped one is compared with.
@@ -352,42 +349,3 @@ def find_other_uid(action: ScheduledActionModel, uid: str) -> Problem | None:
         return None
     message = f"{show(action.uid)} is another uid, and a uid never changes."
     return Problem("/uid", message, f"Write {show(uid)}, or leave it out.")
-
-
-def find_refusals(
-    connection: sa.Connection,
-    app: str,
-    given: GivenAction,
-    timing: TimingModel | None,
-    *,
-    oldest: datetime,
-    bounds: Mapping[str, AppBounds],
-) -> list[Problem]:
-    """
-    Return why a post of an action would be refused now; nothing is locked or stored.
-
-    Args:
-        timing: As make_timing returns it.
-        oldest: Aware; a due date that was due by then has passed.
-
-    Raises:
-        NotFoundError: No such small app.
-    """
-    uid, action, old = given
-    named = action
-    found: list[Problem | None] = []
-    if old is not None:
-        found.append(find_other_uid(action, old.uid))
-        uid, named = old.uid, action.model_copy(update={"uid": old.uid})
-    taken = Taken(connection, app, [named], lock=False)
-    found.append(taken.find_conflict(named, replace=old is not None))
-    is_same = (
-        old is not None and timing is not None and timing_text(timing) == old.timing
-    )
-    if timing is not None and not is_same:
-        found.append(find_passed_due_date(timing, make_schedule(timing), oldest))
-    formers = Formers(connection, app, [GivenAction(uid, named, old)], lock=False)
-    found.append(formers.get_problem(uid))
-    values = {"active": action.active, "timing": timing and timing_text(timing)}
-    found += find_excess(connection, app, bounds, [(old, values)]).values()
-    return [each for each in found if each is not None]

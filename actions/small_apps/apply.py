@@ -18,11 +18,11 @@ import sqlalchemy as sa
 
 from actions.lookup import SYSTEM_APP
 from actions.occurrences import next_due_at, parse_timing
-from actions.posting.post import fetch_holidays
 from actions.posting.revisions import change_actions, lock_actions
 from actions.read_actions import is_one_of
 from actions.small_apps.app_row import PartChange, apply_settings, end_change, hold_app
 from actions.small_apps.change_users import put_users
+from actions.small_apps.export import fetch_holidays
 from models.database.engine import read_clock
 from models.database.journal import note_change
 from models.database.tables import (

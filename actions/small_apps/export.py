@@ -7,7 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +15,6 @@ from pydantic import JsonValue
 from sqlalchemy.sql.base import ReadOnlyColumnCollection
 
 from actions.lookup import fetch_app
-from actions.posting.post import fetch_holidays
 from models.database.engine import db_now
 from models.database.lists import belongs_to
 from models.database.tables import (
@@ -153,6 +152,21 @@ def fetch_names(connection: sa.Connection, app: str) -> dict[str, list[str]]:
         query = sa.select(column).where(column.table.c.app == app).distinct()
         found[part] = list(connection.execute(query.order_by(column)).scalars())
     return found
+
+
+def fetch_holidays(
+    connection: sa.Connection, app: str
+) -> Mapping[str, list[tuple[date, date]]]:
+    """Return the day ranges of the newest version of each holiday calendar, by name."""
+    rows = connection.execute(
+        sa.select(holidays.c.name, holidays.c.days)
+        .where(holidays.c.app == app)
+        .order_by(holidays.c.version)
+    )
+    return {
+        name: [(date.fromisoformat(a), date.fromisoformat(b)) for a, b in days]
+        for name, days in rows
+    }
 
 
 #: The columns of a user that are members of its document, but for the id.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -19,7 +20,10 @@ from tests.scheduling import (
     MONDAY,
     REFRESH,
     add_app,
+    edit_action,
+    fetch_action,
     find_far_hour,
+    get_now,
     make_document,
     post,
 )
@@ -160,6 +164,31 @@ def test_what_a_post_would_refuse_is_told(engine: sa.Engine):
     assert f"(uid {taken})" in found.refusals[0].message
     assert () == own.refusals
     assert ["/uid"] == [each.pointer for each in other.refusals]
+
+
+@pytest.mark.parametrize("quarantined_at", [None, MONDAY])
+def test_what_takes_effect_anew_must_not_have_passed(
+    engine: sa.Engine, quarantined_at: datetime | None
+):
+    """A due date that ran may stay, but not to end a quarantine."""
+    date = get_now(engine).replace(microsecond=0) + timedelta(days=1)
+    rule = {"due_date": date.isoformat(), "timezone": "UTC"}
+    once = make_document(when=rule)
+    uid = post(engine, **once).uid
+    passed = (date - timedelta(days=9)).isoformat()
+    timing = fetch_action(engine, uid).timing.replace(date.isoformat(), passed)
+    edit_action(engine, uid, timing=timing, quarantined_at=quarantined_at)
+    document = {**once, "when": {**rule, "due_date": passed}}
+
+    told = [each.pointer for each in ask(engine, document, uid=uid).refusals]
+    try:
+        post(engine, uid=uid, replace_it=True, **document)
+        refused = []
+    except InvalidDocumentError as error:
+        refused = [each.pointer for each in error.problems]
+
+    assert (["/when/due_date"] if quarantined_at else []) == refused
+    assert refused == told
 
 
 def test_warnings_have_a_place_and_what_was_meant(engine: sa.Engine):

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actions.posting.post import Posting, delete_action, post_actions
-from actions.posting.refusals import find_refusals, make_given
+from actions.posting.post import Posting, delete_action, find_refusals, post_actions
+from actions.posting.refusals import make_given
 from models.database.engine import read_clock, reading, writing
 from models.database.tables import scheduled_actions
 from models.door.documents import read_action_object
@@ -20,7 +20,7 @@ from overview.doctor.checks.work import look_at_followers
 from overview.doctor.finding import View
 from settings import Settings
 from tests.database import fetch_rows, write_by
-from tests.scheduling import fetch_action, get_now, post
+from tests.scheduling import fetch_action, post
 
 HOOK = {"call_webhook": {"url": "https://example.com/hook"}}
 
@@ -124,9 +124,8 @@ def test_circle_is_refused_when_an_edit_closes_it(engine: sa.Engine):
             sa.select(scheduled_actions).where(scheduled_actions.c.name == "a")
         ).one()
         action = read_action_object({"operations": HOOK, **after("a", "c")})
-        of_app = (connection, "app", make_given(action, row), None)
-        oldest = get_now(engine)
-        (told,) = find_refusals(*of_app, oldest=oldest, bounds={})
+        given = make_given(action, row)
+        (told,) = find_refusals(connection, "app", given, Posting())
     assert expected == told.message
 
 

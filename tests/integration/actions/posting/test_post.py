@@ -54,7 +54,6 @@ def test_posted_action_is_due_from_now_on(engine: sa.Engine):
 
     row = fetch_action(engine, posted.uid)
     assert (1, True, ()) == (posted.revision, posted.created, posted.superseded)
-    assert posted.next_due_at == row.next_due_at
     assert row.created_at < row.next_due_at <= row.created_at + MINUTE
     assert row.created_at == row.effective_from
     kept = fetch_rows(engine, sa.select(scheduled_action_revisions)).one()
@@ -64,9 +63,9 @@ def test_posted_action_is_due_from_now_on(engine: sa.Engine):
 def test_saving_a_minute_late_runs_nothing(engine: sa.Engine):
     now = get_now(engine)
     passed = (now - MINUTE).replace(second=0, microsecond=0)
-    posted = post(engine, when={"cron_rule": f"{passed.minute} {passed.hour} * * *"})
+    uid = post(engine, when={"cron_rule": f"{passed.minute} {passed.hour} * * *"}).uid
 
-    assert passed + DAY == posted.next_due_at
+    assert passed + DAY == fetch_action(engine, uid).next_due_at
 
 
 def test_edit_of_the_rule_supersedes_what_was_due(engine: sa.Engine):
@@ -218,9 +217,9 @@ def test_due_date_that_ran_may_be_renamed(engine: sa.Engine):
     uid = post(engine, uid="given", when=due_date(date)).uid
     edit_action(engine, uid, next_due_at=None)
 
-    posted = post(engine, uid="given", name="new", replace_it=True, when=due_date(date))
+    post(engine, uid="given", name="new", replace_it=True, when=due_date(date))
 
-    assert posted.next_due_at is None
+    assert fetch_action(engine, uid).next_due_at is None
 
 
 def test_decision_about_an_older_revision_writes_nothing(engine: sa.Engine):
