@@ -56,7 +56,8 @@ def measure_rule(rule: str, zone: ZoneInfo) -> list[float]:
 
     model = CronModel(cron_rule=rule, timezone=ZONE)
     ours = measure(RULES[CronModel](model).next_from)
-    parsing = measure(lambda _: CronExpression.parse(rule))
+    parse = CronExpression.parse.__wrapped__  # the other remembers
+    parsing = measure(lambda _: parse(CronExpression, rule))
     each = measure(lambda at: croniter(rule, at.astimezone(zone)).get_next(datetime))
     cronsim = measure(lambda at: next(CronSim(rule, at.astimezone(zone))))
     return [ours, measure(ask), ours + parsing, each, cronsim]

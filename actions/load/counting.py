@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from actions.occurrences import Schedule, parse_timing, share_minutes
@@ -42,7 +42,6 @@ class RuleGroup:
     Args:
         count: How many they are.
         uids: All of them, if jitter gives each its own minute.
-        spreads: By minutes of room, how many are due how many minutes after it.
     """
 
     app: str
@@ -50,13 +49,6 @@ class RuleGroup:
     timing: str
     count: int
     uids: Sequence[str] = ()
-    spreads: dict[int, Counter[int]] = field(default_factory=dict)
-
-    def spread(self, room: int) -> Counter[int]:
-        """Return how many are due how late, if jitter has *room* minutes."""
-        if room not in self.spreads:
-            self.spreads[room] = Counter(share_minutes(room, uid) for uid in self.uids)
-        return self.spreads[room]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +101,12 @@ class Counting:
         size = self.number(self.until - timedelta.resolution)
         for group in groups:
             counts: Counter[int] = Counter()
+            late_by = {
+                room: Counter(share_minutes(room, uid) for uid in group.uids)
+                for room in {room for _first, room in firsts}
+            }
             for first, room in firsts:
-                for late, count in group.spread(room).items():
+                for late, count in late_by[room].items():
                     if 0 <= first + late <= size:
                         counts[first + late] += count
             self._add([group], counts, of_each=False)
@@ -182,11 +178,13 @@ class Counting:
         late = self._find_late(group.timing, number)
         if not group.uids:
             return Share(group, group.count * len(late))
-        count, uids = 0, []
-        for minutes, room in late:
-            count += group.spread(room)[minutes]
-            uids += [uid for uid in group.uids if share_minutes(room, uid) == minutes]
-        return Share(group, count, tuple(sorted(uids)[: self._named]))
+        uids = sorted(
+            uid
+            for minutes, room in late
+            for uid in group.uids
+            if share_minutes(room, uid) == minutes
+        )
+        return Share(group, len(uids), tuple(uids[: self._named]))
 
     def _find_late(self, timing: str, number: int) -> list[tuple[int, int]]:
         """Return how late, and with how much room, occurrences come in a minute."""

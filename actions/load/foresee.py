@@ -117,17 +117,18 @@ def foresee(
 
     left_out: Counter[str] = Counter()
     counted = 0
-    for number, groups in _put_often_last(_fetch_groups(connection, whose, before)):
+    found = _fetch_groups(connection, whose, before)
+    for number, groups in _put_often_last(found):
         if is_over():
-            left_out[TIME] += number
-            continue
+            break
         try:
             is_done = counting.add(groups, is_over)
         except RuleError:
             left_out[UNREADABLE] += number
         else:
-            left_out[TIME] += 0 if is_done else number
             counted += number if is_done else 0
+    in_all = sum(number for number, _groups in found)
+    left_out[TIME] = in_all - counted - left_out[UNREADABLE]
     return Foreseen(counted, left_out)
 
 
@@ -216,7 +217,7 @@ def _fetch_groups(
     of_group = (_action.app, _action.queue, _action.timing)
     query = sa.select(*of_group, sa.func.count()).where(*are_due).group_by(*of_group)
     by_rule: defaultdict[str, list[RuleGroup]] = defaultdict(list)
-    for row in connection.execute(query):
+    for row in connection.execute(query).all():
         by_rule[row.timing].append(RuleGroup(*row))
     if any(_JITTER in timing for timing in by_rule):
         # canonical JSON, which has the key only if there is a value

@@ -12,7 +12,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from actions.when.local_time import NO_CLOCK_CHANGE, Stretch, get_stretch
@@ -23,9 +22,6 @@ from models.when import CalendarModel
 
 #: Local times differ from UTC by less than this.
 _LARGEST_OFFSET = timedelta(hours=24)
-
-#: How many parsed rules are cached: parsing costs a hundred times a look-up.
-_KEPT_RULES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +103,10 @@ def make_calendar_rule(model: CalendarModel) -> CalendarRule:
     '2026-11-23 00:00:00+00:00'
     """
     zone = load_zone(model.timezone)
-    expression = _read(model.calendar)
+    expression = CalendarExpression.parse(model.calendar)
     return CalendarRule(
         expression, load_zone(expression.zone_name) if expression.zone_name else zone
     )
-
-
-@lru_cache(maxsize=_KEPT_RULES)
-def _read(text: str) -> CalendarExpression:
-    return CalendarExpression.parse(text)
 
 
 def find_next_local(expression: CalendarExpression, floor: datetime) -> datetime | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from functools import lru_cache
 from zoneinfo import ZoneInfo
 
 from actions.when.local_time import NO_CLOCK_CHANGE, Stretch, get_stretch
@@ -36,9 +35,6 @@ _WEEK = 7
 
 #: Days of each month, except a leap February; index 0 is unused.
 _LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-
-#: How many parsed rules are cached, at some hundred bytes each.
-_KEPT_RULES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +163,6 @@ def _ceil_minute(local: datetime) -> datetime:
     return local
 
 
-@lru_cache(maxsize=_KEPT_RULES)
-def _parse(rule: str) -> CronExpression:
-    return CronExpression.parse(rule)
-
-
 def make_cron_rule(model: CronModel) -> CronRule:
     """
     Return the rule that *model* describes.
@@ -183,7 +174,7 @@ def make_cron_rule(model: CronModel) -> CronRule:
     >>> str(rule.next_from(datetime(2026, 11, 21, tzinfo=UTC)))
     '2026-11-23 07:00:00+00:00'
     """
-    return CronRule(_parse(model.cron_rule), load_zone(model.timezone))
+    return CronRule(CronExpression.parse(model.cron_rule), load_zone(model.timezone))
 
 
 def get_cron_last_occurrence(
@@ -214,7 +205,9 @@ def get_cron_last_occurrence(
     '2024-01-01T06:00:00+00:00'
     """
     now = as_utc(now, "now")
-    return find_last(CronRule(_parse(rule), timezone), now - lookback, now)
+    return find_last(
+        CronRule(CronExpression.parse(rule), timezone), now - lookback, now
+    )
 
 
 #: The original spelling: docs/origin.md.

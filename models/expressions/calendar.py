@@ -36,6 +36,9 @@ from models.fields.zone import load_zone
 #: Characters; nobody writes a longer rule.
 _LONGEST_TEXT = 1_000
 
+#: How many parsed rules are cached: parsing costs a hundred times a look-up.
+_KEPT_RULES = 4_096
+
 #: Source: systemd.time(7), including the misspelled "anually".
 SHORTHANDS = {
     "minutely": "*-*-* *:*:00",
@@ -96,6 +99,7 @@ class CalendarExpression:
     zone_name: str | None = field(compare=False)
 
     @classmethod
+    @lru_cache(maxsize=_KEPT_RULES)
     def parse(cls, text: str) -> CalendarExpression:
         """
         Return the expression that *text* is.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from models.errors import RuleError
 from models.expressions.cron_fields import (
@@ -32,6 +33,10 @@ _MONTH_LENGTHS = (
     *((), (31,), (28, 29), (31,), (30,), (31,), (30,)),
     *((31,), (31,), (30,), (31,), (30,), (31,)),
 )
+
+#: How many parsed rules are cached, at some hundred bytes each; and how many ways to
+#: choose days, which most rules share.
+_KEPT_RULES, _KEPT_DAYS = 4_096, 1_024
 
 #: Every seventh bit: the days of one weekday, from the first of the month on.
 _EVERY_WEEK = sum(1 << day for day in range(0, _LONGEST_MONTH, _WEEK))
@@ -64,6 +69,7 @@ class CronExpression:
     is_fixed: bool
 
     @classmethod
+    @lru_cache(maxsize=_KEPT_RULES)
     def parse(cls, text: str) -> CronExpression:
         """
         Return the expression that *text* is.
@@ -149,6 +155,7 @@ def _numbers(values: Iterable[Value]) -> tuple[int, ...]:
     return tuple(sorted(value for value in values if isinstance(value, int)))
 
 
+@lru_cache(maxsize=_KEPT_DAYS)
 def _make_day_masks(
     days: frozenset[Value], weekdays: frozenset[Value], *, both: bool
 ) -> tuple[int, ...]:
