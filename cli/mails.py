@@ -33,7 +33,7 @@ from cli.options import (
 from cli.output import err, format_both, out
 from models.database.engine import Author
 from models.errors import ConflictError, NotFoundError, UsageError
-from models.operation_state import DeliveryState
+from models.operation_state import MailState
 from models.paging import Page
 from models.units import list_counts
 from operations.mail.list_mails import (
@@ -86,7 +86,7 @@ def _select_listed(
         "Only mails of this operation.",
         autocompletion=complete_operation,
     ),
-    state: DeliveryState | None = value("--state", "Only mails in this state."),
+    state: MailState | None = value("--state", "Only mails in this state."),
     from_: _FromOption = None,
     until: _UntilOption = None,
 ) -> MailFilter:
@@ -230,7 +230,7 @@ def resend(
     they are counted and the command asks.
     """
     if failed:
-        wanted = replace(wanted, state=DeliveryState.FAILED)
+        wanted = replace(wanted, state=MailState.FAILED)
     _refuse_unnamed(wanted, everything=everything)
     _resolve(wanted, terms, resend=True)
 

@@ -40,7 +40,7 @@ from models.errors import ConflictError, UsageError
 from models.fields.instants import format_instant
 from models.operation_state import (
     OPEN_STEPS,
-    DeliveryState,
+    MailState,
     OperationState,
     Reason,
     StepState,
@@ -90,8 +90,8 @@ def _settle_live(
     )
     marked = connection.execute(
         sa.update(deliveries)
-        .where(deliveries.c.state == DeliveryState.SENDING)
-        .values(state=DeliveryState.UNCERTAIN, updated_at=db_now())
+        .where(deliveries.c.state == MailState.SENDING)
+        .values(state=MailState.UNCERTAIN, updated_at=db_now())
     )
     return counts, marked.rowcount
 

@@ -163,10 +163,9 @@ TRANSITIONS: dict[OperationState | None, frozenset[OperationState]] = {
 }
 
 
-class DeliveryState(StrEnum):
-    """The delivery mark of the mail to one recipient."""
+class MailState(StrEnum):
+    """The states in which a mail is found."""
 
-    NEW = "new"  # never stored: start() returns it for "go on and send"
     SENDING = "sending"
     SENT = "sent"
     FAILED = "failed"

@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from sqlalchemy import Connection
 
 from models.operation import RecipientFilterModel
-from models.operation_state import DeliveryState
+from models.operation_state import MailState
 from operations.domains import (
     Domain,
     DomainDraft,
@@ -60,7 +60,7 @@ class Guard(Protocol):
 class Deliveries(Protocol):
     """The delivery marks of one step of one operation, under its claim."""
 
-    def start(self, recipient_id: str, mail: Mail | None = None) -> DeliveryState:
+    def start(self, recipient_id: str, mail: Mail | None = None) -> MailState | None:
         """
         Commit ``sending`` before the mail leaves, and return what was found.
 
@@ -70,19 +70,23 @@ class Deliveries(Protocol):
                 settings say otherwise. None: it is not kept.
 
         Returns:
-            NEW: go on and send (there was no mark, or a certain failure). SENT: the
+            None: go on and send (there was no mark, or a certain failure). SENT: the
             mail was sent before. UNCERTAIN: an earlier attempt left ``sending`` or
             ``uncertain``; the mail is marked uncertain now, and must not be sent.
         """
 
-    def sent(self, recipient_id: str) -> None:
-        """Mark that the mail server accepted the mail."""
+    def end(
+        self, recipient_id: str, state: MailState, error: str | None = None
+    ) -> None:
+        """
+        Mark what became of the mail.
 
-    def failed(self, recipient_id: str, error: str) -> None:
-        """Mark that the mail certainly did not leave; a retry may send it."""
-
-    def uncertain(self, recipient_id: str, error: str) -> None:
-        """Mark that the mail may or may not have left; it is never sent again."""
+        Args:
+            state: SENT: the mail server accepted it. FAILED: it certainly did not
+                leave, and a retry may send it. UNCERTAIN: it may or may not have left,
+                and is never sent again.
+            error: What the server said, or what is unknown.
+        """
 
 
 class Workspace(Protocol):

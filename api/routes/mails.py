@@ -14,11 +14,10 @@ from actions.lookup import fetch_app
 from api.answers import ROOT, ListJson, answer, answer_list
 from api.guarding import ApiRoute
 from api.parameters import OnlyApp, Within, query
-from models.operation_state import DeliveryState
+from models.operation_state import MailState
 from operations.mail.list_mails import (
     ListedMail,
     MailFilter,
-    MailState,
     ReadMail,
     fetch_mail,
     fetch_mails,
@@ -58,7 +57,7 @@ def _select(
         action_uid=action,
         operation_id=operation_id,
         recipients=frozenset(() if recipient is None else {recipient}),
-        state=None if state is None else DeliveryState(state.value),
+        state=state,
         since=period.since,
         until=period.until,
     )

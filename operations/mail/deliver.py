@@ -8,18 +8,16 @@ is reported as uncertain, and never sent again by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import assert_never
 
 from pydantic import JsonValue
 
 from models.errors import PostponedError, StepError
-from models.operation_state import DeliveryState, Reason
+from models.operation_state import MailState, Reason
 from models.units import format_count
 from operations.claiming.claimed import RESENT_KEY
 from operations.mail.message import Fate, Mail, Sending
 from operations.operation_log import LogLevel
-from operations.ports import SendMail, StepContext, StepResult
+from operations.ports import StepContext, StepResult
 from operations.recipients import Resolution, User, resolve, resolve_triggering_user
 
 #: Key in a step's memo: the ids of its recipients, for the next attempt.
@@ -92,21 +90,23 @@ _NOBODY = "Nobody gets it: none of the recipients may get mails now."
 #: may be the cause, and must not keep the others from theirs; more are no accident.
 _MOST_BREAKS = 3
 
+#: How mails end, in the order in which that is told.
+_SENT, _BEFORE, _UNCERTAIN, _PUT_OFF, _REFUSED = _ENDS = (
+    *("sent", "sent in an earlier attempt"),
+    *("uncertain", "put off", "refused"),
+)
 
-@dataclass(slots=True)
-class _Report:
-    """
-    The results of the mails: user ids, and for failures also the reason.
+#: The end of a mail by what became of it, and its mark.
+_OF_FATE = {
+    Fate.SENT: (_SENT, MailState.SENT),
+    Fate.UNCERTAIN: (_UNCERTAIN, MailState.UNCERTAIN),
+    Fate.REFUSED: (_REFUSED, MailState.FAILED),
+    Fate.DEFERRED: (_PUT_OFF, MailState.FAILED),
+    Fate.UNREACHABLE: (_PUT_OFF, MailState.FAILED),
+}
 
-    *breaks* counts the last mails at which the connection broke.
-    """
-
-    sent: list[str] = field(default_factory=list)
-    sent_before: list[str] = field(default_factory=list)
-    uncertain: list[str] = field(default_factory=list)
-    failed: list[tuple[str, str]] = field(default_factory=list)
-    deferred: list[tuple[str, str]] = field(default_factory=list)
-    breaks: int = 0
+#: The ids of the users whose mails ended so, and why.
+_Ended = Mapping[str, list[tuple[str, str]]]
 
 
 def deliver(
@@ -135,52 +135,69 @@ def deliver(
         mails = [(user, mail) for user, mail in mails if user.id in _list(resent, "to")]
     for warning in warnings:
         context.say(warning, level=LogLevel.WARNING)
-    report = _Report()
-    with context.ports.mailer.session() as send:
-        for done, (user, mail) in enumerate(mails):
-            context.progress(done, len(mails), user.id)
-            _deliver_one(context, send, user, mail, report)
-    _say_what_became(context, len(mails), report)
+    ended = _send_each(context, mails)
+    _say_what_became(context, len(mails), ended)
     context.progress(len(mails), len(mails))
 
-    if count := len(report.deferred):
+    if count := len(ended[_PUT_OFF]):
         # Raised after the last mail: one full mailbox must not delay the others.
-        user_id, reason = report.deferred[0]
+        user_id, reason = ended[_PUT_OFF][0]
         msg = (
             f"{count} of {format_count(len(mails), 'mail', 'mails')}"
             f" {'was' if count == 1 else 'were'} put off;"
             f" the first is to {user_id!r}: {reason}"
         )
         raise StepError(msg, permanent=False)
-    if report.failed and len(report.failed) == len(mails):
-        user_id, reason = report.failed[0]
+    refused = ended[_REFUSED]
+    if refused and len(refused) == len(mails):
+        user_id, reason = refused[0]
         msg = f"every mail was refused; the first is to {user_id!r}: {reason}"
         raise StepError(msg, permanent=True)
 
     result: StepResult = {
-        "sent": len(report.sent) + len(report.sent_before),
-        "uncertain": list(report.uncertain),
-        "failed": [
-            {"user": user_id, "error": reason} for user_id, reason in report.failed
-        ],
+        "sent": len(ended[_SENT]) + len(ended[_BEFORE]),
+        "uncertain": [user_id for user_id, _ in ended[_UNCERTAIN]],
+        "failed": [{"user": user_id, "error": reason} for user_id, reason in refused],
         "warnings": list(warnings),
     }
     return _add_to_former(resent, result) if isinstance(resent, dict) else result
 
 
-def _say_what_became(context: StepContext, count: int, report: _Report) -> None:
+def _send_each(context: StepContext, mails: Sequence[tuple[User, Mail]]) -> _Ended:
+    """Send what was not sent before; return how each mail ended."""
+    ended: _Ended = {end: [] for end in _ENDS}
+    breaks = 0
+    with context.ports.mailer.session() as send:
+        for done, (user, mail) in enumerate(mails):
+            context.progress(done, len(mails), user.id)
+            # Mark first: if we die between marking and sending, the next attempt finds
+            # the mark and does not repeat the mail. In the opposite order it would be
+            # sent twice.
+            found = context.deliveries.start(user.id, mail)
+            if found is not None:
+                end = _BEFORE if found is MailState.SENT else _UNCERTAIN
+                ended[end].append((user.id, ""))
+                continue
+            sending = send(mail, now=context.now)
+            end, mark = _OF_FATE[sending.outcome]
+            error = None if end == _SENT else sending.detail
+            context.deliveries.end(user.id, mark, error)
+            is_away = sending.outcome is Fate.UNREACHABLE
+            breaks = breaks + 1 if is_away else 0
+            if is_away and (sending.blames_server or breaks == _MOST_BREAKS):
+                # The next mails would also wait for the dead server, each for a
+                # deadline.
+                raise _explain_unreachable(sending)
+            ended[end].append((user.id, sending.detail))
+    return ended
+
+
+def _say_what_became(context: StepContext, count: int, ended: _Ended) -> None:
     """Say how the mails ended; what became of each one is in its delivery mark."""
-    told = (
-        (len(report.sent), "sent"),
-        (len(report.sent_before), "sent in an earlier attempt"),
-        (len(report.uncertain), "uncertain"),
-        (len(report.deferred), "put off"),
-        (len(report.failed), "refused"),
-    )
-    parts = ", ".join(f"{number:,} {word}" for number, word in told if number)
-    is_well = not (report.uncertain or report.deferred or report.failed)
+    told = ", ".join(f"{len(each):,} {end}" for end, each in ended.items() if each)
+    is_well = not (ended[_UNCERTAIN] or ended[_PUT_OFF] or ended[_REFUSED])
     context.say(
-        f"{format_count(count, 'mail', 'mails')}: {parts or 'none is left'}",
+        f"{format_count(count, 'mail', 'mails')}: {told or 'none is left'}",
         level=LogLevel.INFO if is_well else LogLevel.WARNING,
     )
 
@@ -212,49 +229,6 @@ def _add_to_former(resent: dict[str, JsonValue], result: StepResult) -> StepResu
         "uncertain": [*others, *_list(result, "uncertain")],
         "failed": [*failed, *_list(result, "failed")],
     }
-
-
-def _deliver_one(
-    context: StepContext, send: SendMail, user: User, mail: Mail, report: _Report
-) -> None:
-    # Mark first: if we die between marking and sending, the next attempt finds the mark
-    # and does not repeat the mail. In the opposite order it would be sent twice.
-    found = context.deliveries.start(user.id, mail)
-    if found is DeliveryState.SENT:
-        report.sent_before.append(user.id)
-    elif found is DeliveryState.UNCERTAIN:
-        report.uncertain.append(user.id)
-    else:
-        assert found is DeliveryState.NEW  # start() returns nothing else
-        _settle(context, user.id, send(mail, now=context.now), report)
-
-
-def _settle(
-    context: StepContext, user_id: str, sending: Sending, report: _Report
-) -> None:
-    """Mark what became of a mail."""
-    breaks, report.breaks = report.breaks, 0
-    match sending.outcome:
-        case Fate.SENT:
-            context.deliveries.sent(user_id)
-            report.sent.append(user_id)
-        case Fate.UNCERTAIN:
-            context.deliveries.uncertain(user_id, sending.detail)
-            report.uncertain.append(user_id)
-        case Fate.REFUSED:
-            context.deliveries.failed(user_id, sending.detail)
-            report.failed.append((user_id, sending.detail))
-        case Fate.DEFERRED | Fate.UNREACHABLE:
-            context.deliveries.failed(user_id, sending.detail)
-            if sending.outcome is Fate.UNREACHABLE:
-                report.breaks = breaks + 1
-                if sending.blames_server or report.breaks == _MOST_BREAKS:
-                    # The next mails would also wait for the dead server, each for a
-                    # deadline.
-                    raise _explain_unreachable(sending)
-            report.deferred.append((user_id, sending.detail))
-        case _:
-            assert_never(sending.outcome)
 
 
 def _explain_unreachable(sending: Sending) -> PostponedError | StepError:

@@ -24,7 +24,7 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from models.database.engine import db_now, writing
 from models.database.plain_json import make_plain_text
 from models.database.tables import deliveries, mail_contents
-from models.operation_state import DeliveryState
+from models.operation_state import MailState
 from operations.claiming.claim import guard
 from operations.claiming.claimed import Claim
 from operations.mail.message import Mail
@@ -69,8 +69,8 @@ class DeliveryMarks:
     #: Digests that this step has stored, or need not store.
     _stored: set[str | None] = field(default_factory=lambda: {None, TOO_LARGE})
 
-    def start(self, recipient_id: str, mail: Mail | None = None) -> DeliveryState:
-        """Commit ``sending``, and return what was found: NEW, SENT or UNCERTAIN."""
+    def start(self, recipient_id: str, mail: Mail | None = None) -> MailState | None:
+        """Commit ``sending``, and return what was found: SENT, UNCERTAIN or None."""
         content = make_content(mail) if mail and self.keeps_content else {}
         with writing(self.engine) as connection:
             guard(connection, self.claim)
@@ -81,31 +81,20 @@ class DeliveryMarks:
                     deliveries.c.recipient == recipient_id,
                 )
             ).scalar_one_or_none()
-            if found == DeliveryState.SENT:
-                return DeliveryState.SENT
-            if found in {DeliveryState.SENDING, DeliveryState.UNCERTAIN}:
-                mark = self._make_mark(recipient_id, DeliveryState.UNCERTAIN)
+            if found == MailState.SENT:
+                return MailState.SENT
+            if found in {MailState.SENDING, MailState.UNCERTAIN}:
+                mark = self._make_mark(recipient_id, MailState.UNCERTAIN)
                 connection.execute(mark)
-                return DeliveryState.UNCERTAIN
+                return MailState.UNCERTAIN
             self._begin(connection, recipient_id, content)
         self._stored.add(content.get("digest"))
-        return DeliveryState.NEW
+        return None
 
-    def sent(self, recipient_id: str) -> None:
-        """Mark that the mail server accepted the mail."""
-        self._settle(recipient_id, DeliveryState.SENT)
-
-    def failed(self, recipient_id: str, error: str) -> None:
-        """Mark that the mail certainly did not leave; a retry may send it."""
-        self._settle(recipient_id, DeliveryState.FAILED, error)
-
-    def uncertain(self, recipient_id: str, error: str) -> None:
-        """Mark that the mail may or may not have left; it is never sent again."""
-        self._settle(recipient_id, DeliveryState.UNCERTAIN, error)
-
-    def _settle(
-        self, recipient_id: str, state: DeliveryState, error: str | None = None
+    def end(
+        self, recipient_id: str, state: MailState, error: str | None = None
     ) -> None:
+        """Mark what became of the mail: SENT, FAILED or UNCERTAIN."""
         with writing(self.engine) as connection:
             guard(connection, self.claim)
             connection.execute(self._make_mark(recipient_id, state, error=error))
@@ -117,7 +106,7 @@ class DeliveryMarks:
         content: dict[str, str | None],
     ) -> None:
         kept = content.get("digest")
-        mark = self._make_mark(recipient_id, DeliveryState.SENDING, content=kept)
+        mark = self._make_mark(recipient_id, MailState.SENDING, content=kept)
         if kept not in self._stored:
             # One that is there is said to be in use: maintenance, which may be removing
             # it at this moment because no other mail has it, looks at that again.
@@ -130,9 +119,7 @@ class DeliveryMarks:
                 connection.execute(store)
         connection.execute(mark)
 
-    def _make_mark(
-        self, recipient_id: str, state: DeliveryState, **more: Any
-    ) -> Insert:
+    def _make_mark(self, recipient_id: str, state: MailState, **more: Any) -> Insert:
         values = {"state": state, "error": None, "updated_at": db_now(), **more}
         key = {
             "operation_id": self.claim.operation_id,

@@ -32,7 +32,7 @@ from models.database.tables import (
 from models.decision import get_action_name
 from models.errors import NotFoundError
 from models.json_form import ASIDE
-from models.operation_state import DeliveryState
+from models.operation_state import MailState
 from models.paging import Page, Part
 from operations.list_operations import PATIENT, find_few
 from operations.mail.delivery_marks import TOO_LARGE
@@ -46,9 +46,9 @@ from operations.operation_filter import OperationFilter
 
 #: What partial indexes serve, by state.
 INDEXED = {
-    DeliveryState.UNCERTAIN: UNCERTAIN,
-    DeliveryState.FAILED: FAILED_MAILS,
-    DeliveryState.SENDING: SENDING_MAILS,
+    MailState.UNCERTAIN: UNCERTAIN,
+    MailState.FAILED: FAILED_MAILS,
+    MailState.SENDING: SENDING_MAILS,
 }
 
 #: How far back mails that were sent are counted, unless somebody says otherwise.
@@ -68,15 +68,6 @@ class KeptContent(StrEnum):
     NO = "no"
 
 
-class MailState(StrEnum):
-    """The states in which a mail is found."""
-
-    SENDING = "sending"
-    SENT = "sent"
-    FAILED = "failed"
-    UNCERTAIN = "uncertain"
-
-
 @dataclass(frozen=True, slots=True)
 class MailFilter:
     """
@@ -91,7 +82,7 @@ class MailFilter:
     action_uid: str | None = None
     operation_id: UUID | None = None
     recipients: frozenset[str] = frozenset()
-    state: DeliveryState | None = DeliveryState.UNCERTAIN
+    state: MailState | None = MailState.UNCERTAIN
     since: datetime | None = None
     until: datetime | None = None
 

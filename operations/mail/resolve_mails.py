@@ -27,7 +27,7 @@ from models.database.tables import deliveries, operation_steps, operations
 from models.errors import ConflictError, InvalidDocumentError, NotFoundError, Problem
 from models.fields.field_types import Instant, Uid, UserName
 from models.fields.strict_model import DocumentModel, Most
-from models.operation_state import DeliveryState, OperationState, StepState
+from models.operation_state import MailState, OperationState, StepState
 from models.units import format_count
 from operations.cancel_and_retry import (
     REOPENED,
@@ -113,7 +113,7 @@ class ResendMailsModel(ConfirmMailsModel):
     def select(self, app: str | None) -> MailFilter:
         """Return the mails that are meant, of *app* alone; None: of all."""
         wanted = ConfirmMailsModel.select(self, app)
-        return replace(wanted, state=DeliveryState(self.state.value))
+        return replace(wanted, state=MailState(self.state.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ def confirm_mails(
     """
     row = _lock(connection, wanted)
     found = _find(connection, wanted, is_strict=is_strict)
-    count = _settle(connection, wanted, DeliveryState.SENT)
+    count = _settle(connection, wanted, MailState.SENT)
     _note(connection, row, "confirmed", found)
     return count
 
@@ -249,7 +249,7 @@ def resend_mails(
 ) -> int:
     """Have the mails of one operation sent again; as ``confirm_mails``."""
     # see resolve_mails
-    assert wanted.state in {DeliveryState.UNCERTAIN, DeliveryState.FAILED}
+    assert wanted.state in {MailState.UNCERTAIN, MailState.FAILED}
     operation_id = wanted.operation_id
     assert operation_id is not None  # one at a time
     lock_action_of(connection, operation_id)
@@ -259,7 +259,7 @@ def resend_mails(
         msg = f"{refusal} it is {row.state}, or its worker has not stopped"
         raise ConflictError(msg)
     found = _find(connection, wanted, is_strict=is_strict)
-    count = _settle(connection, wanted, DeliveryState.FAILED)
+    count = _settle(connection, wanted, MailState.FAILED)
     for step, users in found.items():
         _reopen_step(connection, operation_id, step, users)
     details = dict(row.details or {})
@@ -333,7 +333,7 @@ def _select(wanted: MailFilter, *columns: sa.Column[Any]) -> sa.Select[Any]:
     return query.where(*wanted.match())
 
 
-def _settle(connection: sa.Connection, wanted: MailFilter, after: DeliveryState) -> int:
+def _settle(connection: sa.Connection, wanted: MailFilter, after: MailState) -> int:
     """Change exactly the mails that ``_find`` found; nobody else can, see ``_lock``."""
     # What concerns the operation was looked at when it was locked.
     here = replace(wanted, app=None, action_uid=None)

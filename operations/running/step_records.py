@@ -24,7 +24,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from models.database.engine import db_now, execute_at_once, writing
 from models.database.lists import select_given
 from models.database.tables import deliveries, operation_steps, operations
-from models.operation_state import OPEN_STEPS, DeliveryState, OperationState, StepState
+from models.operation_state import OPEN_STEPS, MailState, OperationState, StepState
 from operations import operation_log
 from operations.claiming.claim import finish, finish_statement
 from operations.claiming.claimed import RESENT_KEY, RETURN_KEY, STEPS_KEY, Claim
@@ -370,10 +370,9 @@ def skip_open_steps(connection: sa.Connection, operation_ids: Sequence[UUID]) ->
     connection.execute(
         sa.update(deliveries)
         .where(
-            deliveries.c.operation_id.in_(ids),
-            deliveries.c.state == DeliveryState.SENDING,
+            deliveries.c.operation_id.in_(ids), deliveries.c.state == MailState.SENDING
         )
-        .values(state=DeliveryState.UNCERTAIN, updated_at=db_now())
+        .values(state=MailState.UNCERTAIN, updated_at=db_now())
     )
 
 

@@ -25,7 +25,7 @@ from celery_app.routing import find_broker_names
 from models.database.engine import reading
 from models.database.tables import breakers, deliveries, operations
 from models.errors import UnreachableError
-from models.operation_state import DeliveryState, OperationState, Queue, Trigger
+from models.operation_state import MailState, OperationState, Queue, Trigger
 from operations.sending.order import Message
 from tests.chaos.apps import DATA, MAIL, SEND, TASK, find_source
 from tests.chaos.case import Case
@@ -226,7 +226,7 @@ def _is_known_broken(world: World) -> bool:
 
 
 def _count_uncertain(world: World) -> int:
-    is_uncertain = deliveries.c.state == DeliveryState.UNCERTAIN
+    is_uncertain = deliveries.c.state == MailState.UNCERTAIN
     count = sa.select(sa.func.count()).where(is_uncertain)
     with reading(world.engine) as connection:
         return connection.execute(count).scalar_one()

@@ -28,7 +28,7 @@ from models.occurrence import str_to_uuid
 from models.operation_state import (
     FINAL_STATES,
     TRANSITIONS,
-    DeliveryState,
+    MailState,
     OperationState,
     Queue,
     Reason,
@@ -406,15 +406,15 @@ def judge_mails(
         count = arrived[message_id]
         if count > 1:
             yield Broken(f"{where} arrived {count} times", operation_id)
-        if mark.state == DeliveryState.SENT and not count:
+        if mark.state == MailState.SENT and not count:
             text = f"{where} is marked as sent, and none arrived"
             yield Broken(text, operation_id)
-        if mark.state == DeliveryState.FAILED and count:
+        if mark.state == MailState.FAILED and count:
             text = f"{where} is marked as failed, and arrived"
             yield Broken(text, operation_id)
-        if mark.state == DeliveryState.FAILED and states[operation_id] == "succeeded":
+        if mark.state == MailState.FAILED and states[operation_id] == "succeeded":
             yield Broken(f"{where} failed, and it succeeded", operation_id)
-        if mark.state == DeliveryState.SENDING:
+        if mark.state == MailState.SENDING:
             yield Broken(f"{where} is still said to be on its way", operation_id)
     for message_id in arrived.keys() - known:
         yield Broken(f"mail {message_id} belongs to nothing")

@@ -51,7 +51,7 @@ from models.database.tables import operations as rows
 from models.database.transaction import Answer, Transaction
 from models.decision import Decision
 from models.errors import BrokerUnreachableError
-from models.operation_state import DeliveryState, OperationState, StepState
+from models.operation_state import MailState, OperationState, StepState
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.mail.message import Mail
 from operations.sending.order import mark_sent
@@ -386,15 +386,15 @@ def rescue_living(connection: sa.Connection, *, but_followed: bool) -> tuple[int
 
 def start_blind(
     self: DeliveryMarks, recipient_id: str, mail: Mail | None = None
-) -> DeliveryState:
+) -> MailState | None:
     """Send again what an earlier attempt may have sent."""
     found = _START(self, recipient_id, mail)
-    return DeliveryState.NEW if found is DeliveryState.UNCERTAIN else found
+    return None if found is MailState.UNCERTAIN else found
 
 
 def start_late(
     self: DeliveryMarks, recipient_id: str, mail: Mail | None = None
-) -> DeliveryState:
+) -> MailState | None:
     """Look for a mark, but make none before the mail leaves."""
     del mail
     with writing(self.engine) as connection:
@@ -405,23 +405,26 @@ def start_late(
                 deliveries.c.recipient == recipient_id,
             )
         ).scalar_one_or_none()
-    return DeliveryState(found) if found else DeliveryState.NEW
+    return MailState(found) if found else None
 
 
 def start_again(
     self: DeliveryMarks, recipient_id: str, mail: Mail | None = None
-) -> DeliveryState:
+) -> MailState | None:
     """Forget that a mail was sent."""
     _START(self, recipient_id, mail)
-    return DeliveryState.NEW
+    return None
 
 
-_START = DeliveryMarks.start
+_START, _END = DeliveryMarks.start, DeliveryMarks.end
 
 
-def uncertain_is_failed(self: DeliveryMarks, recipient_id: str, error: str) -> None:
+def uncertain_is_failed(
+    self: DeliveryMarks, recipient_id: str, state: MailState, error: str | None = None
+) -> None:
     """Take a mail whose fate is unknown for one that did not leave."""
-    self.failed(recipient_id, error)
+    is_unsure = state is MailState.UNCERTAIN
+    _END(self, recipient_id, MailState.FAILED if is_unsure else state, error)
 
 
 def reset_steps(connection: sa.Connection, claim: Any, names: Any) -> Any:

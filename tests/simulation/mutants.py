@@ -262,7 +262,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         *("uncertain taken for failed", "mail"),
-        _with(DeliveryMarks, "uncertain", mistakes.uncertain_is_failed),
+        _with(DeliveryMarks, "end", mistakes.uncertain_is_failed),
         first=1,
     ),
     Mutant(

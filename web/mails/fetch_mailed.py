@@ -19,12 +19,12 @@ from models.database.engine import read_clock
 from models.database.lists import fetch_documents
 from models.database.tables import deliveries, operation_steps, operations
 from models.operation import MAILING_STEPS
+from models.operation_state import MailState
 from models.paging import Page, Part
 from models.scheduled_action import ScheduledActionModel
 from operations.adapters.app_users import fetch_judged
 from operations.list_operations import make_unknown
 from operations.mail.deliver import read_frozen
-from operations.mail.list_mails import MailState
 from operations.recipients import User
 from overview.recipients import judge_recipient, read_stored
 

@@ -17,13 +17,12 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from actions.lookup import fetch_app
 from actions.small_apps.export import fetch_names
 from models.errors import MinutehandError, NotFoundError, UsageError
-from models.operation_state import DeliveryState
+from models.operation_state import MailState
 from models.paging import Page
 from models.units import format_count
 from operations.mail.list_mails import (
     ListedMail,
     MailFilter,
-    MailState,
     count_lately,
     count_mails,
     count_operations,
@@ -83,9 +82,9 @@ def confirm(context: Operator, form: Form) -> Response:
 def _select(context: Context, act: str, query: Query) -> MailFilter:
     """Return the mails that are meant: in a state in which something can be done."""
     wanted = select_mails(context, query)
-    states = {DeliveryState.FAILED, DeliveryState.UNCERTAIN}
+    states = {MailState.FAILED, MailState.UNCERTAIN}
     if act == "confirm" or wanted.state not in states:
-        wanted = replace(wanted, state=DeliveryState.UNCERTAIN)
+        wanted = replace(wanted, state=MailState.UNCERTAIN)
     return wanted
 
 
@@ -176,7 +175,7 @@ def select_mails(context: Context, query: Query) -> MailFilter:
         action_uid=query.text("action"),
         operation_id=query.id("operation"),
         recipients=frozenset(() if recipient is None else {recipient}),
-        state=None if state is None else DeliveryState(state.value),
+        state=state,
         since=since,
         until=until,
     )

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import changes, templates
+from models.operation_state import MailState
 from models.role import Role
 from operations.claiming.claim import claim_operation
 from operations.mail.delivery_marks import DeliveryMarks
@@ -34,9 +35,9 @@ def _mailed(web: Web) -> None:
         for recipient in ("ann", "ben", "cat"):
             text = f"Hello {recipient} of {app}"
             marks.start(recipient, Mail("i@m", "a@b", "", "Greetings", text, "<p>"))
-        marks.sent("ann")
-        marks.uncertain("ben", "lost")
-        marks.failed("cat", "550")
+        marks.end("ann", MailState.SENT)
+        marks.end("ben", MailState.UNCERTAIN, "lost")
+        marks.end("cat", MailState.FAILED, "550")
         edit(engine, operation.id, state="succeeded", claim_token=None)
 
 

@@ -22,7 +22,7 @@ from sqlalchemy import Connection
 
 from models.errors import CanceledError, StepError
 from models.operation import RecipientFilterModel
-from models.operation_state import DeliveryState, Trigger
+from models.operation_state import MailState, Trigger
 from operations.domains import (
     Column,
     Domain,
@@ -492,39 +492,33 @@ class FakePrune:
 class FakeDeliveries:
     """Delivery marks in a dict; every change is kept in *journal*."""
 
-    marks: dict[str, DeliveryState] = field(default_factory=dict)
-    journal: list[tuple[str, DeliveryState]] = field(default_factory=list)
+    marks: dict[str, MailState] = field(default_factory=dict)
+    journal: list[tuple[str, MailState]] = field(default_factory=list)
     errors: dict[str, str] = field(default_factory=dict)
     contents: dict[str, Mail] = field(default_factory=dict)
 
-    def start(self, recipient_id: str, mail: Mail | None = None) -> DeliveryState:
+    def start(self, recipient_id: str, mail: Mail | None = None) -> MailState | None:
         """Mark ``sending`` and say what was found; keep the mail."""
         found = self.marks.get(recipient_id)
-        if found is DeliveryState.SENT:
-            return DeliveryState.SENT
-        if found in {DeliveryState.SENDING, DeliveryState.UNCERTAIN}:
-            self._mark(recipient_id, DeliveryState.UNCERTAIN)
-            return DeliveryState.UNCERTAIN
-        self._mark(recipient_id, DeliveryState.SENDING)
+        if found is MailState.SENT:
+            return MailState.SENT
+        if found in {MailState.SENDING, MailState.UNCERTAIN}:
+            self._mark(recipient_id, MailState.UNCERTAIN)
+            return MailState.UNCERTAIN
+        self._mark(recipient_id, MailState.SENDING)
         if mail is not None:
             self.contents[recipient_id] = mail
-        return DeliveryState.NEW
+        return None
 
-    def sent(self, recipient_id: str) -> None:
-        """Mark ``sent``."""
-        self._mark(recipient_id, DeliveryState.SENT)
+    def end(
+        self, recipient_id: str, state: MailState, error: str | None = None
+    ) -> None:
+        """Mark *state*."""
+        if error is not None:
+            self.errors[recipient_id] = error
+        self._mark(recipient_id, state)
 
-    def failed(self, recipient_id: str, error: str) -> None:
-        """Mark ``failed``."""
-        self.errors[recipient_id] = error
-        self._mark(recipient_id, DeliveryState.FAILED)
-
-    def uncertain(self, recipient_id: str, error: str) -> None:
-        """Mark ``uncertain``."""
-        self.errors[recipient_id] = error
-        self._mark(recipient_id, DeliveryState.UNCERTAIN)
-
-    def _mark(self, recipient_id: str, state: DeliveryState) -> None:
+    def _mark(self, recipient_id: str, state: MailState) -> None:
         self.marks[recipient_id] = state
         self.journal.append((recipient_id, state))
 

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import deliveries, mail_contents, operations
+from models.operation_state import MailState
 from operations.adapters.prune import DatabasePrune
 from operations.mail.delivery_marks import LARGEST, DeliveryMarks
 from operations.mail.list_mails import KeptContent, ReadMail, fetch_mail
@@ -56,7 +57,7 @@ def test_mail_can_be_read_as_it_was_sent(engine: sa.Engine, marks: DeliveryMarks
     marks.start("ann", make_mail())
     leaving = read(engine, "ann")
     assert ("sending", "Hello") == (leaving.state, leaving.text)
-    marks.sent("ann")
+    marks.end("ann", MailState.SENT)
 
     found = read(engine, "ann")
 
@@ -87,7 +88,7 @@ def test_mail_that_is_sent_again_is_kept_as_it_was_sent_last(
 ):
     """The template may have been mended since the first attempt."""
     marks.start("ann", make_mail("wrong"))
-    marks.failed("ann", "550")
+    marks.end("ann", MailState.FAILED, "550")
     marks.start("ann", make_mail("right"))
 
     assert "right" == read(engine, "ann").text

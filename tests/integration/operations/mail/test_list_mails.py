@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import deliveries
-from models.operation_state import DeliveryState
+from models.operation_state import MailState
 from models.paging import Page
 from operations.mail.list_mails import MailFilter, count_lately, fetch_mails
 from tests.database import execute, note_statements, read_by, turn_pages
@@ -62,7 +62,7 @@ def test_list_of_all_apps_has_all(engine: sa.Engine):
 
 def test_filters_hold_in_every_part(engine: sa.Engine):
     """By state, recipient, operation and time."""
-    failed = MailFilter(app="app", state=DeliveryState.FAILED)
+    failed = MailFilter(app="app", state=MailState.FAILED)
     of_some = MailFilter(state=None, recipients=frozenset({"user03"}))
     late = MailFilter(
         app="app",
@@ -105,12 +105,10 @@ def test_mails_that_wait_for_somebody_are_counted_however_old(engine: sa.Engine)
     """Those that were sent long ago are not, unless their time is asked for."""
     since = MailFilter(app="app", state=None, since=NOON)
     late = MailFilter(app="app", state=None, since=NOON + timedelta(minutes=4))
-    sent = MailFilter(state=DeliveryState.SENT, since=NOON)
+    sent = MailFilter(state=MailState.SENT, since=NOON)
 
     assert {"failed": 7} == count(engine, MailFilter(app="app", state=None))
-    assert {"failed": 7} == count(
-        engine, MailFilter(app="app", state=DeliveryState.FAILED)
-    )
+    assert {"failed": 7} == count(engine, MailFilter(app="app", state=MailState.FAILED))
     assert {"failed": 7, "sent": 13} == count(engine, since)
     assert {"failed": 1, "sent": 3} == count(engine, late)
     assert {"sent": 26} == count(engine, sent)

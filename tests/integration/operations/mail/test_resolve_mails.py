@@ -19,7 +19,7 @@ from models.database.tables import (
     scheduled_actions,
 )
 from models.errors import ConflictError, NotFoundError
-from models.operation_state import DeliveryState, OperationState, Overlap
+from models.operation_state import MailState, OperationState, Overlap
 from models.paging import Page
 from operations.cancel_and_retry import cancel, reopen
 from operations.mail.list_mails import MailFilter, count_mails, fetch_mails
@@ -187,7 +187,7 @@ def test_failed_mails_can_be_sent_again(
     """If that is asked for: not those that are uncertain, or were sent."""
     mailer.mails.clear()
 
-    assert 1 == call(engine, resend_mails, state=DeliveryState.FAILED)
+    assert 1 == call(engine, resend_mails, state=MailState.FAILED)
     work(engine, ports)
 
     assert ["dan@example.org"] == mailer.addresses

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import deliveries
-from models.operation_state import DeliveryState, OperationState, Reason, StepState
+from models.operation_state import MailState, OperationState, Reason, StepState
 from operations.cancel_and_retry import reopen
 from operations.claiming.claim import claim_operation, finish, renew
 from operations.claiming.claimed import Claim
@@ -56,7 +56,7 @@ def test_time_limit_makes_an_operation_final(engine: sa.Engine, claim: Claim):
     assert done == 1
     assert (row.state, row.reason) == (OperationState.FAILED, Reason.TIME_LIMIT)
     assert fetch_step_states(engine) == [StepState.FAILED, StepState.SKIPPED]
-    assert fetch_mark(engine) == DeliveryState.UNCERTAIN
+    assert fetch_mark(engine) == MailState.UNCERTAIN
     assert renew(engine, [claim.token]) == set()
 
 

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from models.database.engine import reading, writing
 from models.database.tables import operation_steps
 from models.errors import ClaimLostError
-from models.operation_state import DeliveryState, StepState
+from models.operation_state import MailState, StepState
 from operations.claiming.claim import give_back, guard
 from operations.claiming.claimed import Claim
 from operations.mail.delivery_marks import DeliveryMarks
@@ -109,33 +109,35 @@ def test_delivery_marks_keep_a_mail_from_being_sent_twice(recorded: sa.Engine):
     claim = must_take(recorded)
     marks = DeliveryMarks(recorded, claim, "send_email")
     for recipient in ("sent", "failed", "dead", "unsure"):
-        assert DeliveryState.NEW is marks.start(recipient)
-    marks.sent("sent")
-    marks.failed("failed", "550")
-    marks.uncertain("unsure", "connection lost")
+        assert marks.start(recipient) is None
+    marks.end("sent", MailState.SENT)
+    marks.end("failed", MailState.FAILED, "550")
+    marks.end("unsure", MailState.UNCERTAIN, "connection lost")
     expire(recorded)
     again = DeliveryMarks(recorded, must_take(recorded), "send_email")
 
     states = {each: again.start(each) for each in ("sent", "failed", "dead", "unsure")}
 
     assert {
-        "sent": DeliveryState.SENT,
-        "failed": DeliveryState.NEW,
-        "dead": DeliveryState.UNCERTAIN,
-        "unsure": DeliveryState.UNCERTAIN,
+        "sent": MailState.SENT,
+        "failed": None,
+        "dead": MailState.UNCERTAIN,
+        "unsure": MailState.UNCERTAIN,
     } == states
-    assert DeliveryState.UNCERTAIN is again.start("dead")
+    assert MailState.UNCERTAIN is again.start("dead")
     # another step mails the same people on its own account
     other = DeliveryMarks(recorded, again.claim, "send_execsum")
-    assert DeliveryState.NEW is other.start("sent")
+    assert other.start("sent") is None
 
 
-@pytest.mark.parametrize("call", ["start", "sent", "failed", "uncertain"])
-def test_overtaken_worker_marks_no_delivery(recorded: sa.Engine, call: str):
+@pytest.mark.parametrize(("call", "told"), [("start", ()), ("end", (MailState.SENT,))])
+def test_overtaken_worker_marks_no_delivery(
+    recorded: sa.Engine, call: str, told: tuple[MailState, ...]
+):
     """Only who holds the claim sends mail or says so."""
     stale = DeliveryMarks(recorded, must_take(recorded), "send_email")
     expire(recorded)
     must_take(recorded)
 
     with pytest.raises(ClaimLostError):
-        getattr(stale, call)("ann", *(["x"] if call in {"failed", "uncertain"} else []))
+        getattr(stale, call)("ann", *told)

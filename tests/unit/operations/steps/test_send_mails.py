@@ -8,7 +8,7 @@ import pytest
 
 from models.errors import CanceledError, StepError
 from models.operation import RecipientFilterModel, SendEmailModel
-from models.operation_state import DeliveryState
+from models.operation_state import MailState
 from operations.mail.message import Fate, Letterhead, Sending, Template
 from operations.operation_log import LogLevel
 from operations.recipients import User
@@ -50,19 +50,19 @@ def test_each_recipient_gets_one_mail(world: World):
     assert [
         (user_id, state)
         for user_id in "abc"
-        for state in (DeliveryState.SENDING, DeliveryState.SENT)
+        for state in (MailState.SENDING, MailState.SENT)
     ] == world.deliveries.journal
 
 
 def test_mail_left_sending_is_never_sent_again(world: World):
     """What a dead worker left as ``sending`` is reported, not repeated."""
-    world.deliveries.marks |= {"a": DeliveryState.SENT, "b": DeliveryState.SENDING}
+    world.deliveries.marks |= {"a": MailState.SENT, "b": MailState.SENDING}
 
     result = send_email(world.make_context(attempt=2), ASKED)
 
     assert ["c@x.org"] == world.mailer.addresses
     assert (2, ["b"]) == (result["sent"], result["uncertain"])
-    assert DeliveryState.UNCERTAIN == world.deliveries.marks["b"]
+    assert MailState.UNCERTAIN == world.deliveries.marks["b"]
 
 
 def test_connection_that_breaks_in_the_content_is_uncertain(world: World):
@@ -72,7 +72,7 @@ def test_connection_that_breaks_in_the_content_is_uncertain(world: World):
     result = send_email(world.make_context(), ASKED)
 
     assert (2, ["b"]) == (result["sent"], result["uncertain"])
-    assert DeliveryState.UNCERTAIN == world.deliveries.marks["b"]
+    assert MailState.UNCERTAIN == world.deliveries.marks["b"]
 
 
 def test_refused_address_does_not_keep_the_others_back(world: World):
@@ -106,7 +106,7 @@ def test_dead_server_stops_the_step_at_once(world: World):
         send_email(world.make_context(), ASKED)
 
     assert not caught.value.permanent
-    assert {"a": DeliveryState.FAILED} == world.deliveries.marks
+    assert {"a": MailState.FAILED} == world.deliveries.marks
 
 
 def test_recipients_are_frozen_across_attempts(world: World):
@@ -242,7 +242,7 @@ def test_recipient_at_whom_the_server_breaks_off_stops_nobody(world: World):
 
         assert not caught.value.permanent
         assert ["b@x.org", "c@x.org"] == world.mailer.addresses
-        assert DeliveryState.FAILED is world.deliveries.marks["a"]
+        assert MailState.FAILED is world.deliveries.marks["a"]
 
 
 def test_server_that_breaks_off_at_everybody_stops_the_step(world: World):
