@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any, NamedTuple
-from uuid import UUID
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
@@ -39,8 +38,8 @@ LISTED = 10
 #: The most operations of each kind that are looked at, the latest first.
 LOOKED_AT = 10_000
 
-#: The most actions of an outage that are named.
-NAMED = 5
+
+_UTC = ZoneInfo("UTC")
 
 
 class NotRunKind(StrEnum):
@@ -55,28 +54,28 @@ class NotRunKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class NotRun:
     """
-    Occurrences of an action that did not run as they should; times are aware UTC.
+    Operations of an action that did not run as they should, for the same reason.
 
     Args:
-        count: How many occurrences; of UNCERTAIN, operations.
-        occurrence: One of them.
-        operation_id: The last operation that is about it.
-        why: What is said of that operation. None: it is late, and *text* says it.
-        text: What held it up.
+        last: The row of the last of them.
+        count: How many occurrences, or uncertain mails, there are.
+        zone: That of the action.
+        why: What is said of the last. None: it is late, and *text* says it.
+        text: What held it up, in a sentence without its end.
         delay: How late it was.
     """
 
-    kind: NotRunKind
-    app: str
-    action_uid: str
-    action_name: str
+    last: Any
     count: int
-    occurrence: datetime
-    zone: ZoneInfo
-    operation_id: UUID
+    zone: ZoneInfo = _UTC
     why: Why | None = None
     text: str = ""
-    delay: timedelta | None = None
+    delay: timedelta = timedelta()
+
+    @property
+    def action_name(self) -> str:
+        """What its action was called."""
+        return get_action_name(self.last.triggered_by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +84,37 @@ class SharedOutage:
     A time in which nobody led, and occurrences of several actions were missed.
 
     Args:
-        count: How many occurrences.
+        actions: Those that missed most first.
         is_more: Whether there are more than *count*.
-        actions: Of how many actions.
-        first: NAMED of these at most, those that missed most.
     """
 
     unled: Unled
-    count: int
+    actions: Sequence[CountedAction]
     is_more: bool
-    actions: int
-    first: Sequence[CountedAction]
+
+    @property
+    def count(self) -> int:
+        """How many occurrences."""
+        return sum(each.count for each in self.actions)
 
 
 @dataclass(frozen=True, slots=True)
 class NotRunList:
     """
-    What did not run as it should.
+    What did not run as it should; *counts* and *entries* have every kind.
 
     Args:
         is_whole: Whether all was looked at.
-        counts: How many occurrences or mails of each kind; has every kind.
+        counts: How many occurrences or mails.
         outages: Those in which several actions missed something, the latest first.
-        entries: At most LISTED of each kind, in the order of the kinds, the latest
-            first; without what belongs to an outage.
+        entries: At most LISTED of each kind, the latest first; without what belongs to
+            an outage.
     """
 
     is_whole: bool
     counts: Mapping[NotRunKind, int]
-    outages: Sequence[SharedOutage] = field(default=())
-    entries: Sequence[NotRun] = field(default=())
+    outages: Sequence[SharedOutage]
+    entries: Mapping[NotRunKind, Sequence[NotRun]]
 
 
 def fetch_not_run(
@@ -134,52 +134,46 @@ def fetch_not_run(
     missed = connection.execute(latest.order_by(_run.id)).all()
     skipped = _fetch_skipped(connection, app, since, most)
     mails = _fetch_uncertain(connection, app, since, most)
-    every_late, late_is_whole = fetch_late(connection, since=since, app=app)
-    late = every_late[:LISTED]
+    late, late_is_whole = fetch_late(connection, since=since, app=app)
     seen = [len(missed), sum(row.alike for row in skipped), len(mails)]
     unled = fetch_unled(connection, since=since) if missed else []
     outages, apart = split_missed(missed, unled)
-    listed = [
-        *((NotRunKind.MISSED, _count_occurrences(r), r) for r in apart[:LISTED]),
-        *((NotRunKind.SKIPPED, row.alike, row) for row in skipped[:LISTED]),
-        *((NotRunKind.UNCERTAIN, 1, row) for row in mails[:LISTED]),
-    ]
-    rows = [row for _kind, _count, row in listed]
-    keys = {
-        (row.action_uid, row.action_revision)
-        for row in [*rows, *(e.last for e in late)]
+    found = {
+        NotRunKind.MISSED: [NotRun(row, _count_occurrences(row)) for row in apart],
+        NotRunKind.SKIPPED: [NotRun(row, row.alike) for row in skipped],
+        NotRunKind.UNCERTAIN: [NotRun(row, row.uncertain) for row in mails],
+        NotRunKind.LATE: late,
     }
+    counts = {kind: sum(each.count for each in of) for kind, of in found.items()}
+    counts[NotRunKind.MISSED] += sum(each.count for each in outages)
+    listed = {kind: of[:LISTED] for kind, of in found.items()}
+    is_whole = late_is_whole and max(seen) < most
+    entries = _explain(connection, listed, now=now)
+    return NotRunList(is_whole, counts, outages, entries)
+
+
+def _explain(
+    connection: sa.Connection,
+    listed: Mapping[NotRunKind, Sequence[NotRun]],
+    *,
+    now: datetime,
+) -> dict[NotRunKind, list[NotRun]]:
+    """Return what is *listed* with the reasons, and the zones of the actions."""
+    rows = [each.last for of in listed.values() for each in of]
+    keys = {(row.action_uid, row.action_revision) for row in rows}
     zones = fetch_zones(connection, keys)
-    known = fetch_circumstances(connection, rows, now=now)
+    late = len(listed[NotRunKind.LATE])
+    known = fetch_circumstances(connection, rows[: len(rows) - late], now=now)
 
-    def make(kind: NotRunKind, count: int, row: Any, **told: Any) -> NotRun:
-        of = (row.app, row.action_uid, get_action_name(row.triggered_by), count)
+    def explain(kind: NotRunKind, each: NotRun) -> NotRun:
+        row = each.last
         zone = zones.find(row.action_uid, row.action_revision, row.occurrence)
-        return NotRun(kind, *of, row.occurrence, zone, row.id, **told)
+        why = None
+        if kind is not NotRunKind.LATE:
+            why = tell_why(row, known.get(row.id, ALONE), now=now)
+        return replace(each, zone=zone, why=why)
 
-    return NotRunList(
-        late_is_whole and max(seen) < most,
-        {
-            NotRunKind.MISSED: sum(_count_occurrences(row) for row in missed),
-            NotRunKind.SKIPPED: sum(row.alike for row in skipped),
-            NotRunKind.UNCERTAIN: sum(row.uncertain for row in mails),
-            NotRunKind.LATE: sum(each.number for each in every_late),
-        },
-        outages,
-        [
-            *(
-                make(
-                    *(kind, count, row),
-                    why=tell_why(row, known.get(row.id, ALONE), now=now),
-                )
-                for kind, count, row in listed
-            ),
-            *(
-                make(NotRunKind.LATE, e.number, e.last, text=e.text, delay=e.delay)
-                for e in late
-            ),
-        ],
-    )
+    return {kind: [explain(kind, each) for each in of] for kind, of in listed.items()}
 
 
 _run = operations.c
@@ -257,11 +251,8 @@ def split_missed(
         if cause is None or len(actions) < 2:
             apart += rows
             continue
-        count = sum(each.count for each in actions)
         is_more = any((row.details or {}).get("more") for row in rows)
-        outages.append(
-            SharedOutage(cause, count, is_more, len(actions), actions[:NAMED])
-        )
+        outages.append(SharedOutage(cause, actions, is_more))
     outages.sort(key=lambda each: each.unled.since, reverse=True)
     apart.sort(key=lambda row: row.finished_at, reverse=True)
     return outages, apart
@@ -298,25 +289,9 @@ _MOST = 5_000
 _JITTER = '"jitter":"'
 
 
-class LateRuns(NamedTuple):
-    """
-    Operations of an action that began late for the same reason.
-
-    Args:
-        last: The row of the last of them.
-        delay: How long after it was due that began.
-        text: Why, in a sentence without its end.
-    """
-
-    last: Any
-    number: int
-    delay: timedelta
-    text: str
-
-
 def fetch_late(
     connection: sa.Connection, *, since: datetime, app: str | None = None
-) -> tuple[list[LateRuns], bool]:
+) -> tuple[list[NotRun], bool]:
     """
     Return what began more than BEGAN_LATE_AFTER after it was due, the latest first.
 
@@ -376,9 +351,9 @@ def fetch_late(
     return group_late(rows), len(rows) < _MOST and seen < LATE_LOOKED_AT
 
 
-def group_late(rows: Iterable[Any]) -> list[LateRuns]:
+def group_late(rows: Iterable[Any]) -> list[NotRun]:
     """Return *rows* by action and by what held them up, in their order. Pure."""
-    found: dict[tuple[str, str], LateRuns] = {}
+    found: dict[tuple[str, str], NotRun] = {}
     for row in rows:
         is_timed = row.trigger == Trigger.SCHEDULE and not row.has_jitter
         recorded_at = row.recorded_at
@@ -387,9 +362,9 @@ def group_late(rows: Iterable[Any]) -> list[LateRuns]:
         if delay <= BEGAN_LATE_AFTER:
             continue
         key, text = explain_delay(due_at, recorded_at, row.sent_at, row.started_at)
-        first = LateRuns(row, 0, delay, text)
+        first = NotRun(row, 0, text=text, delay=delay)
         known = found.get((row.action_uid, key), first)
-        found[row.action_uid, key] = known._replace(number=known.number + 1)
+        found[row.action_uid, key] = replace(known, count=known.count + 1)
     return list(found.values())
 
 
