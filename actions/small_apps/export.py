@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
@@ -240,7 +240,7 @@ def _fetch_users(connection: sa.Connection, app: str) -> list[JsonValue]:
     rows = connection.execute(
         sa.select(users).where(users.c.app == app).order_by(users.c.id)
     ).mappings()
-    return [make_user_document(row, groups[row["id"]]) for row in rows]
+    return [_make_user(row, groups).as_document() for row in rows]
 
 
 def fetch_groups_of(
@@ -256,22 +256,6 @@ def fetch_groups_of(
     ):
         groups[user_id].append(group)
     return groups
-
-
-def make_user_document(
-    row: Mapping[str, Any] | sa.RowMapping, groups: list[str]
-) -> dict[str, JsonValue]:
-    """Return a user with all members, as the document of a small app has it."""
-    return {
-        "id": row["id"],
-        **{name: _plain(row[name]) for name in USER_COLUMNS},
-        "email": row["email"] or None,
-        "groups": list(groups),
-    }
-
-
-def _plain(value: Any) -> JsonValue:
-    return format_instant(value) if isinstance(value, datetime) else value
 
 
 #: Users that one part of a list looks at for what no index knows, such as a text: some
@@ -302,7 +286,15 @@ class KnownUser:
 
     def as_document(self) -> dict[str, Any]:
         """Return the user as the document of a small app has them."""
-        return make_user_document(asdict(self), list(self.groups))
+        values = ((name, getattr(self, name)) for name in USER_COLUMNS)
+        return {
+            "id": self.id,
+            **{
+                name: format_instant(value) if isinstance(value, datetime) else value
+                for name, value in values
+            },
+            "groups": list(self.groups),
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -429,14 +421,12 @@ def _add_groups(
 ) -> list[KnownUser]:
     ids = [row["id"] for row in rows]
     groups = fetch_groups_of(connection, app, memberships.c.user_id.in_(ids))
-    return [
-        KnownUser(
-            **{name: row[name] for name in ("id", *USER_COLUMNS) if name != "email"},
-            email=row["email"] or None,
-            groups=tuple(sorted(groups[row["id"]])),
-        )
-        for row in rows
-    ]
+    return [_make_user(row, groups) for row in rows]
+
+
+def _make_user(row: sa.RowMapping, groups: Mapping[str, list[str]]) -> KnownUser:
+    known = {name: row[name] for name in USER_COLUMNS} | {"email": row["email"] or None}
+    return KnownUser(id=row["id"], **known, groups=tuple(sorted(groups[row["id"]])))
 
 
 def fetch_group_part(
