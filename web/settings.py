@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from models.errors import InvalidDocumentError, Problem, UnreachableError
 from models.fields.duration import Duration
+from models.fields.duration_words import tell_duration
 from models.json_form import write_json
 from models.paging import Part
 from models.role import Role
@@ -53,7 +54,6 @@ from serving.access.sign_ins import (
 )
 from serving.context import Admin, Context, Viewer
 from serving.guarding import heavy
-from web.editor.duration_words import tell_duration
 from web.forms import Form, give_file, go_to
 from web.guarding import make_router
 from web.query import Query, Unread, list_apps, read_part

@@ -20,6 +20,7 @@ from zoneinfo import ZoneInfo
 import isodate
 
 from models.errors import RuleError, UsageError
+from models.fields.duration_words import read_duration
 from models.fields.strict_model import show
 from models.fields.zone import first_instant_at
 
@@ -47,18 +48,6 @@ _TEXT = re.compile(
     r"(?:T(?=[0-9])(?:[0-9]+(?:[.,][0-9]+)?H)?(?:[0-9]+(?:[.,][0-9]+)?M)?"
     r"(?:[0-9]+(?:[.,][0-9]+)?S)?)?"
 )
-
-#: What people write instead: "7 days", "90min", "P1H" (without its T).
-_IN_WORDS = re.compile(r"P?([0-9]{1,6}) *([a-z]{1,12})", re.IGNORECASE)
-_UNITS = {
-    "y yr yrs year years": "P{}Y",
-    "mo mon mos month months": "P{}M",
-    "w wk wks week weeks": "P{}W",
-    "d day days": "P{}D",
-    "h hr hrs hour hours": "PT{}H",
-    "m min mins minute minutes": "PT{}M",
-    "s sec secs second seconds": "PT{}S",
-}
 
 _HINT = "Write P7D for seven days, PT90M for 90 minutes, P1M for a calendar month."
 
@@ -285,14 +274,13 @@ def _unreadable(text: object) -> RuleError:
 
 def _suggest(text: str) -> str:
     """Return the hint for *text*: what its author most likely meant."""
-    if _TEXT.fullmatch(text.strip().upper()):
-        return f"Write {text.strip().upper()}."
-
-    words = _IN_WORDS.fullmatch(text.strip())
-    if words is not None:
-        for names, form in _UNITS.items():
-            if words[2].lower() in names.split():
-                return f"Write {form.format(int(words[1]))}."
+    said = text.strip().upper()
+    # "p7d", or "7 days" and "P1H" (without its T)
+    for meant in (said, read_duration(said.removeprefix("P"))):
+        if _TEXT.fullmatch(meant):
+            with suppress(RuleError):  # it is too long
+                Duration.parse(meant)
+                return f"Write {meant}."
 
     return _HINT
 

@@ -22,7 +22,7 @@ from pydantic import JsonValue
 from models.door.json_text import decode_json
 from models.errors import InvalidDocumentError, RuleError
 from models.fields.delay import parse_time_of_day, read_clock
-from web.editor.duration_words import read_duration, tell_duration
+from models.fields.duration_words import read_duration, tell_duration
 from web.forms import Form, read_number
 
 _Document = Mapping[str, JsonValue]

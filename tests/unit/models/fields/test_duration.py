@@ -69,6 +69,8 @@ def test_elapsed_time_is_written_with_days() -> None:
         ("1 month", "'1 month' is not an ISO 8601 duration.", "Write P1M."),
         ("P1H", "'P1H' is not an ISO 8601 duration.", "Write PT1H."),
         ("p7d", "'p7d' is not an ISO 8601 duration.", "Write P7D."),
+        ("1h 30m", "'1h 30m' is not an ISO 8601 duration.", "Write PT1H30M."),
+        ("999999 years", "is not an ISO 8601 duration.", "Write P7D for seven"),
         ("P7D\n", "'P7D\\n' is not an ISO 8601 duration.", "Write P7D."),
         ("7 moons", "'7 moons' is not an ISO 8601 duration.", "Write P7D for seven"),
         ("", "'' is not an ISO 8601 duration.", "Write P7D for seven"),

@@ -14,13 +14,13 @@ _WORDS = re.compile(r"(\d+)\s*([a-z]+)\s*(?:,|and\b)?\s*", re.ASCII)
 _UNITS = {
     **{f"{word}{s}": ("", unit) for unit, word in _DATES.items() for s in ("", "s")},
     **{f"{word}{s}": ("T", unit) for unit, word in _TIMES.items() for s in ("", "s")},
-    "w": ("", "W"),
+    **dict.fromkeys(("y", "yr", "yrs"), ("", "Y")),
+    **dict.fromkeys(("mo", "mos", "mon"), ("", "M")),
+    **dict.fromkeys(("w", "wk", "wks"), ("", "W")),
     "d": ("", "D"),
-    "h": ("T", "H"),
-    "min": ("T", "M"),
-    "mins": ("T", "M"),
-    "s": ("T", "S"),
-    "sec": ("T", "S"),
+    **dict.fromkeys(("h", "hr", "hrs"), ("T", "H")),
+    **dict.fromkeys(("m", "min", "mins"), ("T", "M")),
+    **dict.fromkeys(("s", "sec", "secs"), ("T", "S")),
 }
 
 
