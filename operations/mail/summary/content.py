@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -125,28 +125,20 @@ def read_former(stored: Any) -> Former | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FigureChange:
-    """A number now, and in the last summary."""
+def compare(now: float, before: float) -> tuple[float, float | None]:
+    """
+    Return how much more a number is now than in the last summary.
 
-    now: float
-    before: float
-
-    @property
-    def difference(self) -> float:
-        """How much more it is now."""
-        # The order in which floats are added up leaves a trace that is no change.
-        is_same = math.isclose(self.now, self.before, rel_tol=1e-9)
-        return 0 if is_same else self.now - self.before
-
-    @property
-    def ratio(self) -> float | None:
-        """How much more, of what it was; None: that cannot be said."""
-        if self.before == 0 or self.difference == 0:
-            return None
-        ratio = self.difference / abs(self.before)
-        # A sum that was next to nothing makes a percentage that says nothing.
-        return ratio if abs(ratio) < 10 else None
+    Returns:
+        The difference; and the ratio to what it was. None: that cannot be said.
+    """
+    # The order in which floats are added up leaves a trace that is no change.
+    if math.isclose(now, before, rel_tol=1e-9):
+        return 0, None
+    difference = now - before
+    ratio = difference / abs(before) if before else math.inf
+    # A sum that was next to nothing makes a percentage that says nothing.
+    return difference, ratio if abs(ratio) < 10 else None
 
 
 #: Columns of a domain with figures; the others are named.
@@ -157,22 +149,30 @@ HEAD = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnLabel:
-    """How app.json wants a column to be shown; None: it does not say."""
+class ShownColumn:
+    """
+    A column as a summary shows it, with what app.json says about it.
 
-    title: str | None = None
-    unit: str | None = None
-    sum: bool | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A column with figures, and what they are."""
+    Args:
+        title: What people call it.
+        unit: Stands behind each number. None: it has none.
+        role: What its numbers are. None: it has none.
+    """
 
     column: Column
-    role: ColumnRole
     title: str
-    unit: str | None = None
+    unit: str | None
+    role: ColumnRole | None
+
+    @property
+    def heading(self) -> str:
+        """Its title with its unit, for cells that have bare numbers."""
+        return f"{self.title} ({self.unit})" if self.unit else self.title
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether its range, and perhaps its sum, say anything."""
+        return self.role not in {None, ColumnRole.NAME}
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,55 +184,22 @@ class SummaryPart:
         data: What it holds.
         title: For people.
         description: One or two sentences. None: app.json has none.
-        labels: By the name of the column, as app.json has them.
+        columns: In order.
+        unknown: Names of columns that app.json describes, but the data do not have.
         former: Its figures in the last summary. None: it was in none.
     """
 
     data: DomainSummary
     title: str
-    description: str | None = None
-    labels: Mapping[str, ColumnLabel] = field(default_factory=dict)
-    former: Former | None = None
+    description: str | None
+    columns: tuple[ShownColumn, ...]
+    unknown: tuple[str, ...]
+    former: Former | None
 
     @property
-    def figures(self) -> tuple[Figure, ...]:
-        """The columns of which numbers are shown, in order; there may be many."""
-        return tuple(
-            Figure(column, role, self.get_title(column), self._get(column).unit)
-            for column in self.data.columns
-            if (role := self.find_role(column)) not in {None, ColumnRole.NAME}
-        )
-
-    def get_title(self, column: Column) -> str:
-        """Return what people call *column*."""
-        return self._get(column).title or column.name
-
-    def get_heading(self, column: Column) -> str:
-        """Return its title with its unit, for cells that have bare numbers."""
-        title, unit = self.get_title(column), self._get(column).unit
-        return f"{title} ({unit})" if unit else title
-
-    def find_role(self, column: Column) -> ColumnRole | None:
-        """Return what the numbers of *column* are; None: it has none."""
-        if column.minimum is None:
-            return None
-        label = self._get(column)
-        if label.sum is not None:
-            return ColumnRole.QUANTITY if label.sum else ColumnRole.RATE
-        return find_role(column, unit=label.unit)
-
-    def find_warnings(self) -> list[str]:
-        """Return a sentence for each column of app.json that the data do not have."""
-        known = {column.name for column in self.data.columns}
-        return [
-            f"Domain {self.data.domain!r} has no column {name!r}, which the"
-            " app describes."
-            for name in self.labels
-            if name not in known
-        ]
-
-    def _get(self, column: Column) -> ColumnLabel:
-        return self.labels.get(column.name, ColumnLabel())
+    def figures(self) -> list[ShownColumn]:
+        """The columns of which figures are shown, in order; there may be many."""
+        return [each for each in self.columns if each.has_figures]
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +225,12 @@ class Summary:
 
     def find_warnings(self) -> list[str]:
         """Return what app.json says of columns that are not there."""
-        return [warning for part in self.parts for warning in part.find_warnings()]
+        return [
+            f"Domain {part.data.domain!r} has no column {name!r}, which the"
+            " app describes."
+            for part in self.parts
+            for name in part.unknown
+        ]
 
 
 def make_part(
@@ -267,16 +239,29 @@ def make_part(
     """Return *domain* as a summary shows it, with what app.json says about it."""
     # models/small_app.py checked it when it was stored
     labels: Any = domain.labels
+    described = labels.get("columns", {})
+    known = {column.name for column in data.columns}
     return SummaryPart(
         data=data,
         title=get_title(domain),
         description=labels.get("description"),
-        labels={
-            name: ColumnLabel(**label)
-            for name, label in labels.get("columns", {}).items()
-        },
+        columns=tuple(
+            _show_column(column, described.get(column.name, {}))
+            for column in data.columns
+        ),
+        unknown=tuple(name for name in described if name not in known),
         former=former,
     )
+
+
+def _show_column(column: Column, label: Mapping[str, Any]) -> ShownColumn:
+    unit, is_summed = label.get("unit"), label.get("sum")
+    role = None
+    if column.minimum is not None:
+        role = find_role(column, unit=unit)
+        if is_summed is not None:
+            role = ColumnRole.QUANTITY if is_summed else ColumnRole.RATE
+    return ShownColumn(column, label.get("title") or column.name, unit, role)
 
 
 def make_former(part: SummaryPart, now: datetime) -> dict[str, JsonValue]:

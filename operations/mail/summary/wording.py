@@ -16,10 +16,10 @@ from decimal import Decimal
 from operations.mail.summary.content import (
     MOST_FIGURES,
     ColumnRole,
-    Figure,
-    FigureChange,
+    ShownColumn,
     Summary,
     SummaryPart,
+    compare,
 )
 from operations.mail.words import Words
 
@@ -175,7 +175,7 @@ def _write_rows(part: SummaryPart, words: Words) -> Iterator[FigureText]:
     """Tell how many rows there are, if that can be compared; the details have it."""
     if part.former is not None:
         rows = part.data.version.rows
-        change = _write_change(FigureChange(rows, part.former.rows), words)
+        change = _write_change(rows, part.former.rows, words)
         yield FigureText(words.say("summary.row_count"), "", words.number(rows), change)
 
 
@@ -191,7 +191,7 @@ def _write_figures(part: SummaryPart, words: Words) -> Sequence[FigureText]:
     ]
 
 
-def _write_span(figure: Figure, words: Words) -> str:
+def _write_span(figure: ShownColumn, words: Words) -> str:
     column, grouped = figure.column, figure.role is not ColumnRole.CALENDAR
     return words.say(
         "summary.range",
@@ -200,7 +200,7 @@ def _write_span(figure: Figure, words: Words) -> str:
     )
 
 
-def _write_total(figure: Figure, words: Words) -> str:
+def _write_total(figure: ShownColumn, words: Words) -> str:
     if figure.role is not ColumnRole.QUANTITY:
         return ""
     return _add_unit(words.number(figure.column.total), figure.unit)
@@ -210,40 +210,38 @@ def _add_unit(number: str, unit: str | None) -> str:
     return f"{number}\N{NO-BREAK SPACE}{unit}" if unit else number
 
 
-def _compare(part: SummaryPart, figure: Figure, words: Words) -> str:
+def _compare(part: SummaryPart, figure: ShownColumn, words: Words) -> str:
     total = figure.column.total
     if part.former is None or figure.role is not ColumnRole.QUANTITY or total is None:
         return ""
     before = part.former.sums.get(figure.column.name)
     if before is None or not math.isfinite(total):
         return words.say("summary.new")
-    return _write_change(FigureChange(total, before), words)
+    return _write_change(total, before, words)
 
 
-def _write_change(change: FigureChange, words: Words) -> str:
-    difference = change.difference
+def _write_change(now: float, before: float, words: Words) -> str:
+    difference, ratio = compare(now, before)
     if difference == 0:
         return words.say("summary.unchanged")
-    if change.ratio is None:
+    if ratio is None:
         return words.signed(difference)
-    return f"{words.signed(difference)} ({words.signed_percent(change.ratio)})"
+    return f"{words.signed(difference)} ({words.signed_percent(ratio)})"
 
 
 def _write_table(part: SummaryPart, width: int, words: Words) -> TableText:
-    columns = part.data.columns
-    roles = [part.find_role(column) for column in columns[:width]]
-    hidden = [part.get_title(column) for column in columns[width:]]
+    shown, hidden = part.columns[:width], part.columns[width:]
     return TableText(
-        head=tuple(_cut(part.get_heading(column)) for column in columns[:width]),
-        is_number=tuple(role not in {None, ColumnRole.NAME} for role in roles),
+        head=tuple(_cut(column.heading) for column in shown),
+        is_number=tuple(column.has_figures for column in shown),
         rows=tuple(
             tuple(
-                _write_cell(value, role, words)
-                for value, role in zip(row, roles, strict=False)
+                _write_cell(value, column.role, words)
+                for value, column in zip(row, shown, strict=False)
             )
             for row in part.data.head
         ),
-        hidden=_name(hidden, "summary.hidden", words),
+        hidden=_name([column.title for column in hidden], "summary.hidden", words),
     )
 
 

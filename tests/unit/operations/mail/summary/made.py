@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from operations.domains import Column, DomainSummary, Fingerprint, Version
-from operations.mail.summary.content import ColumnLabel, Former, Summary, SummaryPart
+from operations.domains import Column, Domain, DomainSummary, Fingerprint, Version
+from operations.mail.summary import content
+from operations.mail.summary.content import Former, Summary, SummaryPart
 from operations.mail.summary.wording import SummaryText, write_summary
 from operations.mail.words import find_words
 
@@ -34,14 +35,22 @@ SALES = DomainSummary(
 )
 
 
-def make_sales(**changes: Any) -> SummaryPart:
+FORMER = Former(NOW - WEEK, 2, {"amount": 1000000})
+
+
+def make_part(
+    data: DomainSummary, former: Former | None = None, **labels: Any
+) -> SummaryPart:
+    """Return *data* with what app.json says of them."""
+    return content.make_part(Domain("d", {}, labels=labels), data, former)
+
+
+def make_sales(
+    former: Former | None = FORMER, columns: dict[str, Any] | None = None
+) -> SummaryPart:
     """Return the sales, as app.json may describe them."""
-    values: dict[str, Any] = {
-        "title": "Sales <EU>",
-        "labels": {"amount": ColumnLabel("Turnover", "€")},
-        "former": Former(NOW - WEEK, 2, {"amount": 1000000}),
-    }
-    return SummaryPart(SALES, **{**values, **changes})
+    turnover = {"amount": {"title": "Turnover", "unit": "€"}}
+    return make_part(SALES, former, title="Sales <EU>", columns=columns or turnover)
 
 
 def make_summary(*parts: SummaryPart) -> Summary:

@@ -15,8 +15,10 @@ from operations.domains import Column
 from operations.mail.summary.as_pdf import find_fonts, make_pdf
 from operations.mail.summary.content import SummaryPart
 from tests.unit.operations.mail.summary.made import (
+    FORMER,
     NOW,
     SALES,
+    make_part,
     make_sales,
     make_summary,
     write,
@@ -75,11 +77,11 @@ def make_tall(number: int, figures: int, rows: int, *, described: bool) -> Summa
     ) or (Column("text", "String"),)
     head = ((f"cell{number}",) * len(columns),) * rows
     data = replace(SALES, columns=columns, head=head)
-    return SummaryPart(
+    return make_part(
         data,
-        f"Heading{number}",
-        "What it is about. " * 8 if described else None,
-        former=make_sales().former if number % 2 else None,
+        FORMER if number % 2 else None,
+        title=f"Heading{number}",
+        description="What it is about. " * 8 if described else None,
     )
 
 
@@ -131,7 +133,7 @@ def test_narrow_column_keeps_its_room(long: int):
     address = "Boulevard du Commandant Martin 12"
     columns = [*(Column(f"address{n}", "String") for n in range(long)), ID]
     head = ((*[address] * long, 4711),) * 3
-    (page,) = draw(SummaryPart(replace(SALES, columns=tuple(columns), head=head), "t"))
+    (page,) = draw(make_part(replace(SALES, columns=tuple(columns), head=head)))
 
     assert 3 == page.count("4711")
 
@@ -141,7 +143,7 @@ def test_wide_columns_share_what_narrow_ones_leave():
     address = "12, Boulevard du Commandant"
     columns = [Column(f"address{n}", "String") for n in range(3)] + [ID] * 4
     head = ((*[address] * 3, *[4711] * 4),) * 3
-    (page,) = draw(SummaryPart(replace(SALES, columns=tuple(columns), head=head), "t"))
+    (page,) = draw(make_part(replace(SALES, columns=tuple(columns), head=head)))
 
     assert 9 == page.count(address)
 

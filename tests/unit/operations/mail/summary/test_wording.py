@@ -9,17 +9,13 @@ from decimal import Decimal
 import pytest
 
 from operations.domains import Column, DomainSummary
-from operations.mail.summary.content import (
-    MOST_FIGURES,
-    ColumnLabel,
-    Former,
-    SummaryPart,
-)
+from operations.mail.summary.content import MOST_FIGURES, Former, SummaryPart
 from operations.mail.summary.wording import LONGEST_CELL, WIDE
 from tests.unit.operations.mail.summary.made import (
     NOW,
     SALES,
     VERSION,
+    make_part,
     make_sales,
     make_summary,
     write,
@@ -33,7 +29,7 @@ def find_figure(text_of: SummaryPart, title: str):
 
 def write_cell(value: object) -> str:
     data = DomainSummary("d", VERSION, (Column("c", "String"),), ((value,),))
-    (part,) = write(make_summary(SummaryPart(data, "d"))).parts
+    (part,) = write(make_summary(make_part(data))).parts
     return part.wide.rows[0][0]
 
 
@@ -94,7 +90,7 @@ def test_years_are_not_summed_and_ids_not_shown():
 @pytest.mark.parametrize(("wanted", "total"), [(True, "6,066"), (False, "")])
 def test_app_decides_what_is_summed(wanted: bool, total: str):  # noqa: FBT001
     """What app.json says wins over the rules."""
-    part = make_sales(labels={"year": ColumnLabel(sum=wanted)})
+    part = make_sales(columns={"year": {"sum": wanted}})
 
     assert total == find_figure(part, "year").total
 
@@ -103,7 +99,7 @@ def test_hidden_columns_are_named():
     """By their titles, up to a number of them."""
     columns = tuple(Column(f"c{number}", "String") for number in range(WIDE + 20))
     data = replace(SALES, columns=columns, head=(("x",) * len(columns),))
-    part = SummaryPart(data, "d", labels={"c7": ColumnLabel("Seven")})
+    part = make_part(data, columns={"c7": {"title": "Seven"}})
 
     wide = write(make_summary(part)).parts[0].wide
 
@@ -117,9 +113,7 @@ def test_figures_without_room_are_named():
     """A table of a thousand figures is read by nobody."""
     columns = tuple(Column(f"f{n}", "Float64", 0.5, 1.5, 9.5) for n in range(14))
 
-    (part,) = write(
-        make_summary(SummaryPart(replace(SALES, columns=columns), "d"))
-    ).parts
+    (part,) = write(make_summary(make_part(replace(SALES, columns=columns)))).parts
 
     assert MOST_FIGURES == len(part.figures)
     assert "2 more columns with figures are not shown: f12, f13." == part.more_figures
