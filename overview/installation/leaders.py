@@ -42,7 +42,8 @@ class Reign:
 
     Args:
         who: The host. None: nobody led.
-        since: Aware UTC.
+        since: Aware UTC. Of nobody: the last sign of who led before, or the first
+            occurrence that was missed.
         until: Aware UTC. None: it lasts.
         fence: None: nobody led.
         ended: Why it ended, or why nobody led, in a few words. Empty: it lasts.
@@ -56,6 +57,11 @@ class Reign:
     ended: str
     is_until_exact: bool = True
 
+    def covers(self, missed: datetime) -> bool:
+        """Return whether an occurrence (aware) was missed because of it."""
+        is_before = self.until is not None and missed >= self.until
+        return self.since - BEGAN_LATE_AFTER <= missed and not is_before
+
 
 @dataclass(frozen=True, slots=True)
 class Leaders:
@@ -66,23 +72,47 @@ class Leaders:
         holder: Who has the lease, also if it ran out. None: it was released.
         reigns: The latest first.
         standbys: Living schedulers that do not lead.
+        now: Aware UTC, by the database's clock.
     """
 
     holder: Holder | None
     reigns: Sequence[Reign]
     standbys: Sequence[Seen]
+    now: datetime
 
 
-def fetch_leaders(connection: sa.Connection) -> Leaders:
-    """Return who leads, the last ten who led, and who stands by."""
-    holder = fetch_holder(connection)
-    led = fetch_leaderships(connection, limit=_MOST)
+def fetch_leaders(
+    connection: sa.Connection, *, most: int = _MOST, since: datetime | None = None
+) -> Leaders:
+    """
+    Return who leads, the last ones who led, and who stands by.
+
+    Who was killed has not said when it ended; then its last sign of life counts, or the
+    first occurrence that was missed. Where there is neither, nobody knows.
+
+    Args:
+        most: How many who led.
+        since: Aware; of what ended before, what was missed is not asked for. None: of
+            all.
+    """
+    now, holder = read_clock(connection), fetch_holder(connection)
+    led, seen = fetch_leaderships(connection, limit=most), fetch_processes(connection)
+    missed = _fetch_missed(connection, led, since)
     leads = None if holder is None or holder.is_stale else holder
-    standbys = find_standbys(fetch_processes(connection), leads)
-    now = read_clock(connection)
-    since = led[-1].acquired_at if led else now
-    unled = fetch_unled(connection, since=since)
-    return Leaders(holder, list(_find_reigns(led, holder, unled, now)), standbys)
+    reigns = list(find_reigns(led, seen, holder, now=now, missed=missed))
+    return Leaders(holder, reigns, find_standbys(seen, leads), now)
+
+
+def fetch_unled(connection: sa.Connection, *, since: datetime) -> list[Reign]:
+    """Return when nobody led, oldest first, as far as it reaches after *since*."""
+    found = fetch_leaders(connection, most=_LOOKED_AT, since=since)
+    return [
+        each
+        for each in reversed(found.reigns)
+        if each.who is None
+        and (each.until is None or each.until > since)
+        and (each.until or found.now) - each.since >= SHORTEST
+    ]
 
 
 def find_standbys(seen: Iterable[Seen], holder: Holder | None) -> list[Seen]:
@@ -95,51 +125,6 @@ def find_standbys(seen: Iterable[Seen], holder: Holder | None) -> list[Seen]:
         and each.is_alive
         and (each.process.hostname, each.process.pid) != leads
     ]
-
-
-def _find_reigns(
-    led: Sequence[Leadership],
-    holder: Holder | None,
-    unled: Iterable[Unled],
-    now: datetime,
-) -> Iterator[Reign]:
-    """Yield who *led* (the latest first), and before each when nobody did after it."""
-    ends = {each.until: each.since for each in unled}
-    begun: datetime | None = None
-    for each in led:
-        end, ended, is_exact = each.released_at, "released its lease", True
-        if end is None:
-            ended = "its lease ran out"
-            if begun is not None:
-                end, is_exact = ends.get(begun, begun), begun in ends
-            elif holder is not None and holder.fence == each.fence:
-                end = holder.expires_at if holder.is_stale else None
-                ended = ended if holder.is_stale else ""
-        if end is not None and is_exact and (begun or now) - end > _AT_ONCE:
-            why = "no other scheduler took over" if begun else "start a scheduler"
-            yield Reign(None, end, begun, None, why)
-        yield Reign(each.hostname, each.acquired_at, end, each.fence, ended, is_exact)
-        begun = each.acquired_at
-
-
-@dataclass(frozen=True, slots=True)
-class Unled:
-    """
-    A time in which nobody led.
-
-    Args:
-        since: The last sign of who led before, or the first occurrence that was missed,
-            aware UTC.
-        until: When the next one took over, aware UTC. None: nobody has.
-    """
-
-    since: datetime
-    until: datetime | None
-
-    def covers(self, missed: datetime) -> bool:
-        """Return whether an occurrence (aware) was missed because of it."""
-        is_before = self.until is not None and missed >= self.until
-        return self.since - BEGAN_LATE_AFTER <= missed and not is_before
 
 
 def find_first_missed(row: MissedRow) -> datetime:
@@ -155,28 +140,15 @@ class MissedRow(Protocol):
     details: Mapping[str, Any] | None
 
 
-def fetch_unled(connection: sa.Connection, *, since: datetime) -> list[Unled]:
-    """
-    Return the times in which nobody led, as far as they reach after *since* (aware).
-
-    Who was killed has not said when it ended; then its last sign of life counts, or the
-    first occurrence that was missed. Where there is neither, nothing is said.
-    """
-    led = fetch_leaderships(connection, limit=_LOOKED_AT)
-    seen, holder = fetch_processes(connection), fetch_holder(connection)
-    missed = _fetch_missed(connection, led, since)
-    found = find_unled(led, seen, holder, now=read_clock(connection), missed=missed)
-    return [each for each in found if each.until is None or each.until > since]
-
-
 def _fetch_missed(
-    connection: sa.Connection, led: Sequence[Leadership], since: datetime
+    connection: sa.Connection, led: Sequence[Leadership], since: datetime | None
 ) -> dict[int, datetime]:
     """Return the first occurrence that each new leader found missed, by its fence."""
     kept = operations.c
     found = {}
     for later, former in pairwise(led):
-        if former.released_at is not None or later.acquired_at <= since:
+        is_asked = since is None or later.acquired_at > since
+        if former.released_at is not None or not is_asked:
             continue
         first: datetime | None = connection.execute(
             sa.select(sa.func.min(kept.occurrence, type_=kept.occurrence.type)).where(
@@ -192,16 +164,16 @@ def _fetch_missed(
     return found
 
 
-def find_unled(
+def find_reigns(
     led: Sequence[Leadership],
-    seen: Iterable[Seen],
+    seen: Sequence[Seen],
     holder: Holder | None,
     *,
     now: datetime,
-    missed: Mapping[int, datetime] | None = None,
-) -> list[Unled]:
+    missed: Mapping[int, datetime],
+) -> Iterator[Reign]:
     """
-    Return the stretches in which nobody led, oldest first.
+    Yield who *led* (the latest first), and before each when nobody did after it.
 
     Args:
         led: Leaderships, the latest first.
@@ -210,28 +182,36 @@ def find_unled(
         now: Aware UTC.
         missed: The first occurrence (aware UTC) that a leader found missed, by fence.
     """
-    schedulers = [each for each in seen if each.process.role is ProcessRole.SCHEDULER]
-    found = []
-    for later, former in pairwise(led):
-        end = _find_end(former, schedulers) or (missed or {}).get(later.fence)
-        if end is not None and later.acquired_at - end >= SHORTEST:
-            found.append(Unled(end, later.acquired_at))
-    found.reverse()
-    if holder is None or holder.is_stale:
-        last = holder.heartbeat_at if holder else led[0].released_at if led else None
-        if last is not None and now - last >= SHORTEST:
-            found.append(Unled(last, None))
-    return found
+    later: Leadership | None = None
+    for each in led:
+        end, ended = each.released_at, "released its lease"
+        begun = None if later is None else later.acquired_at
+        if end is None:
+            ended = "its lease ran out"
+            if later is not None:
+                end = _find_sign(each, seen) or missed.get(later.fence)
+                end = end if end and later.acquired_at - end >= SHORTEST else None
+            elif holder is not None:
+                end = holder.heartbeat_at if holder.is_stale else None
+                ended = ended if holder.is_stale else ""
+        if end is not None and (begun or now) - end > _AT_ONCE:
+            why = "no other scheduler took over" if later else "start a scheduler"
+            yield Reign(None, end, begun, None, why)
+        is_exact = end is not None or later is None
+        until = end or begun
+        yield Reign(
+            *(each.hostname, each.acquired_at, until, each.fence, ended), is_exact
+        )
+        later = each
 
 
-def _find_end(former: Leadership, schedulers: Iterable[Seen]) -> datetime | None:
-    """Return when a leadership ended, or gave its last sign."""
-    if former.released_at is not None:
-        return former.released_at
+def _find_sign(former: Leadership, seen: Iterable[Seen]) -> datetime | None:
+    """Return when who led gave its last sign of life."""
     signs = [
         each.heartbeat_at
-        for each in schedulers
-        if each.process.hostname == former.hostname
+        for each in seen
+        if each.process.role is ProcessRole.SCHEDULER
+        and each.process.hostname == former.hostname
         and each.process.pid == former.pid
         and each.started_at - SHORTEST <= former.acquired_at <= each.heartbeat_at
     ]

@@ -17,7 +17,7 @@ from models.database.lists import belongs_to
 from models.database.sql_time import minute_of
 from models.database.tables import TROUBLED, operations
 from models.operation_state import OperationState, Trigger
-from overview.installation.leaders import Unled, fetch_unled
+from overview.installation.leaders import Reign, fetch_unled
 from web.calendar.fetch_calendar import list_missed, select_with_timing
 
 #: How far the minutes reach, back and ahead.
@@ -60,7 +60,7 @@ class Minutes:
     until: datetime
     counted_since: datetime
     counts: Mapping[datetime, Mapping[str, int]]
-    unled: Sequence[Unled]
+    unled: Sequence[Reign]
 
 
 def fetch_minutes(

@@ -27,7 +27,7 @@ from models.operation_state import OperationState, Reason, Trigger
 from models.units import format_age
 from operations.operation_filter import find_uncertain
 from overview.doctor.thresholds import BEGAN_LATE_AFTER
-from overview.installation.leaders import Unled, fetch_unled, find_first_missed
+from overview.installation.leaders import Reign, fetch_unled, find_first_missed
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Why, tell_why
 from web.now.fetch_failures import WITHIN, CountedAction, fetch_latest_of_each
@@ -88,7 +88,7 @@ class SharedOutage:
         is_more: Whether there are more than *count*.
     """
 
-    unled: Unled
+    unled: Reign
     actions: Sequence[CountedAction]
     is_more: bool
 
@@ -239,7 +239,7 @@ def _fetch_uncertain(
 
 
 def split_missed(
-    missed: Sequence[Any], unled: Sequence[Unled]
+    missed: Sequence[Any], unled: Sequence[Reign]
 ) -> tuple[list[SharedOutage], list[Any]]:
     """Return the outages of several actions, the latest first; the rows of none."""
     rows_of = defaultdict(list)
@@ -268,7 +268,7 @@ def _count_missing(rows: Sequence[Any]) -> list[CountedAction]:
     return sorted(found, key=lambda each: (-each.count, each.name, each.uid))
 
 
-def _find_outage(unled: Sequence[Unled], row: Any) -> Unled | None:
+def _find_outage(unled: Sequence[Reign], row: Any) -> Reign | None:
     """Return the time without a leader in which *row* was missed; None: unknown."""
     first = find_first_missed(row)
     ended = (each for each in unled if each.until is not None)

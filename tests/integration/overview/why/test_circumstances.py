@@ -158,12 +158,17 @@ def test_skipped_occurrence_names_the_run_that_it_met(engine: sa.Engine):
     )
 
 
-def test_missed_row_names_the_time_without_a_leader(engine: sa.Engine):
-    """If the former leader released its lease, or gave a last sign."""
+@pytest.mark.parametrize(
+    ("minutes", "gap"), [(2, (MONDAY, MONDAY + 2 * MINUTE)), (0.5, None)]
+)
+def test_missed_row_names_the_time_without_a_leader(
+    engine: sa.Engine, minutes: float, gap: object
+):
+    """If the former leader released its lease, or gave a last sign; no short one."""
     record_all(engine, SECOND)
     edit(engine, SECOND.id, state="missed", reason="outage", occurrence=MONDAY)
     with writing(engine) as connection:
-        for fence, since, until in ((1, -9, 0), (2, 2, None)):
+        for fence, since, until in ((1, -9, 0), (2, minutes, None)):
             connection.execute(
                 sa.insert(leaderships).values(
                     fence=fence,
@@ -174,8 +179,7 @@ def test_missed_row_names_the_time_without_a_leader(engine: sa.Engine):
                 )
             )
 
-    gap = (MONDAY, MONDAY + 2 * MINUTE)
-    assert gap == meet(engine)[SECOND.id].outage
+    assert gap == meet(engine).get(SECOND.id, ALONE).outage
 
 
 def test_uncertain_mails_mark_a_run_that_succeeded(engine: sa.Engine):

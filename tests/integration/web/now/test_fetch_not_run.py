@@ -9,7 +9,6 @@ from uuid import UUID
 import sqlalchemy as sa
 
 from models.database.tables import leaderships
-from overview.installation.leaders import Unled
 from tests.database import execute, read_by
 from tests.scheduling import MINUTE, add_app, add_mails, get_now, post, put
 from web.now.fetch_not_run import NotRun, NotRunKind, NotRunList, fetch_not_run
@@ -207,7 +206,7 @@ def test_one_outage_is_told_once(engine: sa.Engine):
     found = fetch(engine)
 
     (outage,) = found.outages
-    assert Unled(first, back) == outage.unled
+    assert (first, back) == (outage.unled.since, outage.unled.until)
     assert (28, False) == (outage.count, outage.is_more)
     assert [f"action-{n}" for n in (6, 5, 4, 3, 2, 1, 0)] == [
         each.uid for each in outage.actions

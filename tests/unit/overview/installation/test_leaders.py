@@ -8,7 +8,7 @@ import pytest
 
 from actions.lease import Holder, Leadership
 from operations.fleet.processes import Process, ProcessRole, Seen
-from overview.installation.leaders import Unled, find_unled
+from overview.installation.leaders import find_reigns
 
 NOW = datetime(2026, 10, 20, 2, 0, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -54,7 +54,7 @@ NO_SIGN = [led(2, 50, None), led(1, 90, None)]
 @pytest.mark.parametrize(
     ("history", "seen", "holder", "missed", "stretches"),
     [
-        # A short one is none.
+        # At once is no stretch.
         ([led(3, 10, None), led(2, 50, 10), led(1, 90, 72)], [], HOLDER, 0, [(72, 50)]),
         (NO_SIGN, [KILLED], HOLDER, 0, [(72, 50)]),
         (NO_SIGN, [], HOLDER, 61, [(61, 50)]),
@@ -75,9 +75,9 @@ def test_stretches_without_a_leader_are_found(
     """By what was released, last signs, and what was missed; minutes are before NOW."""
     first_missed = {2: NOW - missed * MINUTE} if missed else {}
 
-    found = find_unled(history, seen, holder, now=NOW, missed=first_missed)
+    found = find_reigns(history, seen, holder, now=NOW, missed=first_missed)
 
-    assert found == [
-        Unled(NOW - since * MINUTE, None if until is None else NOW - until * MINUTE)
+    assert [
+        (NOW - since * MINUTE, None if until is None else NOW - until * MINUTE)
         for since, until in stretches
-    ]
+    ] == [(each.since, each.until) for each in found if each.who is None]

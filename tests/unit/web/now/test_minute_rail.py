@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from overview.installation.leaders import Unled
+from overview.installation.leaders import Reign
 from web.now.fetch_minutes import Minutes
 from web.now.minute_rail import draw_rail
 
@@ -15,7 +15,11 @@ MINUTE = timedelta(minutes=1)
 LONDON = ZoneInfo("Europe/London")
 
 
-def make_minutes(counts: dict[int, dict[str, int]], *unled: Unled) -> Minutes:
+def unled(since: datetime, until: datetime | None) -> Reign:
+    return Reign(None, since, until, None, "")
+
+
+def make_minutes(counts: dict[int, dict[str, int]], *unled: Reign) -> Minutes:
     """Return minutes with *counts* by their distance from now, in minutes."""
     since = THIS - 120 * MINUTE
     return Minutes(
@@ -72,7 +76,7 @@ def test_ruler_tells_the_time_of_the_zone():
 def test_stretches_are_shaded_with_their_cause():
     """Nobody led; a queue has no worker, until now."""
     rail = draw_rail(
-        make_minutes({}, Unled(THIS - 111 * MINUTE, THIS - 89 * MINUTE)),
+        make_minutes({}, unled(THIS - 111 * MINUTE, THIS - 89 * MINUTE)),
         LONDON,
         stuck={"quick": NOW - 4 * MINUTE},
     )
@@ -86,7 +90,7 @@ def test_stretches_are_shaded_with_their_cause():
 def test_what_began_before_the_rail_begins_with_it():
     """Nothing is drawn outside."""
     rail = draw_rail(
-        make_minutes({}, Unled(THIS - 999 * MINUTE, None)), LONDON, stuck={}
+        make_minutes({}, unled(THIS - 999 * MINUTE, None)), LONDON, stuck={}
     )
 
     (shade,) = rail.shades
