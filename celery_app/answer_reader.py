@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -21,7 +21,7 @@ from uuid import UUID
 import sqlalchemy as sa
 import structlog
 
-from celery_app.foreign_queues import describe_silence
+from celery_app.foreign_queues import Silence, describe_silence
 from celery_app.task_sender import CeleryTaskSender
 from models.database.engine import make_engine, reading, writing
 from models.errors import MinutehandError, StepError
@@ -88,14 +88,14 @@ class AnswerReader:
     Args:
         engine: Of its own.
         sender: Gives the answers.
-        describe: Returns why a task may never answer: its connection, queue and name
-            are given. None: nobody can tell.
+        describe: Returns why tasks do not answer: their connection, queue and name, and
+            the ids of some, are given.
         monotonic: Returns seconds that never jump.
     """
 
     engine: sa.Engine
     sender: TaskSender
-    describe: Callable[[str | None, str | None, str], str | None]
+    describe: Callable[[str | None, str | None, str, Collection[str]], Silence]
     monotonic: Callable[[], float] = time.monotonic
     _listened: list[str | None] = field(default_factory=list)
     _listen_again_at: float = float("-inf")
@@ -103,7 +103,7 @@ class AnswerReader:
     #: Why a broker cannot be read; and until when one has grace that was away.
     _troubles: dict[str | None, StepError] = field(default_factory=dict)
     _grace_until: dict[str | None, float] = field(default_factory=dict)
-    _told: dict[_Place, tuple[float, str | None]] = field(default_factory=dict)
+    _told: dict[_Place, tuple[float, Silence]] = field(default_factory=dict)
     _looked_at: float = float("-inf")
 
     def look(self) -> int:
@@ -182,6 +182,7 @@ class AnswerReader:
     def _judge(self, overdue: Sequence[Awaited]) -> None:
         """Fail what nobody told of in time, unless nobody could be heard."""
         ends: list[tuple[Awaited, str | None]] = []
+        unanswered: list[Awaited] = []
         for each in overdue:
             name = each.task.connection
             trouble = self._troubles.get(name)
@@ -190,19 +191,30 @@ class AnswerReader:
                 if trouble.permanent or each.late >= LISTEN_AFTER:
                     ends.append((each, str(trouble)))
             elif is_heard and self.monotonic() >= self._grace_until.get(name, 0.0):
-                ends.append((each, self._tell(each)))
-        end_overdue(self.engine, ends)
+                unanswered.append(each)
+        end_overdue(self.engine, [*ends, *self._tell(unanswered)])
 
-    def _tell(self, awaited: Awaited) -> str | None:
-        """Return why nobody may take a task; what was noted, if too many are asked."""
-        place = awaited.task.connection, awaited.task.queue, awaited.task.name
+    def _tell(self, awaited: Sequence[Awaited]) -> Iterator[tuple[Awaited, str | None]]:
+        """Pair each with why it is silent; with its remark, if too many are asked."""
+        places: dict[_Place, list[Awaited]] = {}
+        for each in awaited:
+            place = each.task.connection, each.task.queue, each.task.name
+            places.setdefault(place, []).append(each)
         now = self.monotonic()
         fresh = {k: v for k, v in self._told.items() if now - v[0] < BELIEVED_S}
         self._told = fresh
-        asked_now = sum(now - at < LOOK_EVERY_S for at, _text in fresh.values())
-        if place not in fresh and asked_now < _MOST_PLACES:
-            fresh[place] = now, self.describe(*place)
-        return fresh[place][1] if place in fresh else awaited.remark
+        asked_now = sum(now - at < LOOK_EVERY_S for at, _told in fresh.values())
+        for place, those in places.items():
+            ids = {each.task.id for each in those}
+            at, told = fresh.get(place, (float("-inf"), None))
+            is_told = told is not None and (not told.of or ids <= told.of.keys())
+            if not is_told and now - at >= LOOK_EVERY_S and asked_now < _MOST_PLACES:
+                asked_now += 1
+                told = self.describe(*place, ids)
+                fresh[place] = now, told
+            for each in those:
+                known = Silence(each.remark) if told is None else told
+                yield each, known.of.get(each.task.id, known.why)
 
     def _notice_silence(self) -> None:
         """Find out, for tasks that do not answer, whether anybody takes them."""
@@ -211,8 +223,8 @@ class AnswerReader:
                 connection, older_than=SILENT_AFTER, limit=_MOST_SILENT
             )
         remarks: dict[str | None, list[UUID]] = {}
-        for each in silent:
-            if (remark := self._tell(each)) != each.remark:
+        for each, remark in self._tell(silent):
+            if remark != each.remark:
                 remarks.setdefault(remark, []).append(each.operation_id)
         for remark, ids in remarks.items():
             with writing(self.engine) as connection:

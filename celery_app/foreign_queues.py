@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from celery import Celery
@@ -91,7 +91,12 @@ def _look_at_connection(
     try:
         with link.connecting() as (app, connection):
             workers = _ask_workers(app, connection)
-            counts = {q: _count_consumers(connection, q, workers) for q in asked}
+            counts = {
+                each: _count_consumers(
+                    connection, measure_queue(connection, each), each, workers
+                )
+                for each in asked
+            }
     except link.errors as error:
         said = str(error).strip().rstrip(".") or type(error).__name__
         setting = "BROKER_URL" if name is None else "TASK_CONNECTIONS"
@@ -113,34 +118,94 @@ def _look_at_connection(
             yield replace(found, detail=found.detail + note)
 
 
-def describe_silence(
-    settings: Settings, name: str | None, queue: str | None, task: str
-) -> str | None:
+class Silence(NamedTuple):
     """
-    Say why a task that was sent may never answer, as far as its broker can tell.
+    Why tasks of one name that were sent to one place do not answer.
+
+    Args:
+        why: For all of them. None: nothing is known that would be.
+        of: By their ids, of those that were asked for.
+    """
+
+    why: str | None = None
+    of: Mapping[str, str | None] = {}
+
+
+def describe_silence(
+    settings: Settings,
+    name: str | None,
+    queue: str | None,
+    task: str,
+    ids: Collection[str],
+) -> Silence:
+    """
+    Say why tasks that were sent do not answer, as far as their broker can tell.
 
     Args:
         settings: Have the connection, and the deadline of each call.
         name: Name of the connection. None: our own broker.
-        queue: Where it was sent. None: to an exchange.
-        task: Its name.
+        queue: Where they were sent. None: to an exchange.
+        task: Their name.
+        ids: Of each.
 
     Returns:
-        None if its queue has a worker that knows the task, or nobody can tell. Of an
-        exchange, nobody knows the queues: then any worker will do.
+        Nothing if nobody can tell. Of an exchange, nobody knows the queues: then any
+        worker that knows *task* will do.
     """
     if name is not None and name not in settings.task_connections:
-        return f"connection {name!r} is no longer in MINUTEHAND_TASK_CONNECTIONS"
+        gone = f"connection {name!r} is no longer in MINUTEHAND_TASK_CONNECTIONS"
+        return Silence(gone)
     link = Link(settings, name)
     try:
         with link.connecting() as (app, connection):
-            workers = _ask_workers(app, connection)
+            # First: of what leaves the queue meanwhile, a worker tells.
+            size = None if queue is None else measure_queue(connection, queue)
+            workers = _ask_workers(app, connection, ids)
             if queue is None:
-                return _describe_exchange(workers, link.title, task)
-            counts = _count_consumers(connection, queue, workers)
-            return _describe_queue(workers, link.title, queue, task, *counts)
+                return Silence(_describe_exchange(workers, link.title, task))
+            counts = _count_consumers(connection, size, queue, workers)
     except link.errors:
+        return Silence()
+    why = _describe_queue(workers, link.title, queue, task, *counts)
+    if why is not None:
+        return Silence(why)
+    place = f"queue {queue} ({link.title})"
+    return Silence(
+        of={each: _describe_task(workers, place, queue, each, *counts) for each in ids}
+    )
+
+
+#: What a worker does with a task; scheduled is one that waits for its own time.
+_HELD = {
+    "active": "{} has begun it",
+    "reserved": "{} holds it, behind others that it runs: its pool is full",
+}
+
+
+def _describe_task(
+    workers: _Workers,
+    place: str,
+    queue: str,
+    task_id: str,
+    consumers: int | None,
+    waiting: int | None,
+) -> str | None:
+    """Say where a task is that was sent to a queue whose workers know it."""
+    for worker, held in workers.held.items():
+        if task_id in held:
+            said = _HELD.get(held[task_id])
+            return said and said.format(worker)
+    takers = workers.find_takers(queue)
+    if workers.note or not takers <= workers.held.keys() or len(takers) != consumers:
         return None
+    if waiting:
+        left = format_count(waiting, "message waits", "messages wait")
+        return f"no worker has begun it, and {left} in {place}: its workers are busy"
+    return (
+        f"no worker that answers has begun it, and {place} is empty: the message was"
+        " lost, unless the task waits for its own retry or has replaced itself. To send"
+        " it anew, cancel the operation, then retry it"
+    )
 
 
 def _describe_queue(
@@ -196,18 +261,24 @@ class _Workers:
     Args:
         taken: The queues of each.
         known: The tasks of each.
+        held: What each does with those that were asked for by their ids.
         unread: Those whose answers are not read, as far as they can be named.
         refusal: Why the broker lets us not ask. Empty: it does.
     """
 
     taken: dict[str, list[str]] = field(default_factory=dict)
     known: dict[str, set[str]] = field(default_factory=dict)
+    held: dict[str, dict[str, str]] = field(default_factory=dict)
     unread: set[str] = field(default_factory=set)
     refusal: str = ""
 
+    def find_takers(self, queue: str) -> set[str]:
+        """Return those that take *queue*."""
+        return {name for name, queues in self.taken.items() if queue in queues}
+
     def may_know(self, queue: str, task: str) -> bool:
         """Tell whether a worker of *queue* knows *task*, or nobody can tell."""
-        takers = {name for name, queues in self.taken.items() if queue in queues}
+        takers = self.find_takers(queue)
         told = [self.known[name] for name in takers & self.known.keys()]
         return not told or any(task in names for names in told)
 
@@ -217,6 +288,8 @@ class _Workers:
             if command == "registered":
                 # "name [rate_limit=10/m]": what is asked for stands behind the name
                 self.known[worker] = {each.partition(" [")[0] for each in entries}
+            elif command == "query_task":
+                self.held[worker] = {key: each[0] for key, each in entries.items()}
             else:
                 self.taken[worker] = [each["name"] for each in entries]
 
@@ -241,10 +314,14 @@ _WITHOUT_JSON = (
 _NAME = re.compile(rb"[A-Za-z0-9_.-]+@[A-Za-z0-9_.-]+")
 
 
-def _ask_workers(app: Celery, connection: Any) -> _Workers:
-    """Ask each worker for its queues and its tasks, unless the broker forbids that."""
+def _ask_workers(app: Celery, connection: Any, ids: Collection[str] = ()) -> _Workers:
+    """
+    Ask each worker for its queues and its tasks, unless the broker forbids that.
+
+    And for what it does with those of these *ids*.
+    """
     try:
-        return _ask(app, connection)
+        return _ask(app, connection, ids)
     except (OperationalError, *connection.channel_errors) as error:
         # kombu wraps what Redis says to a publisher
         if not isinstance(error.__cause__ or error, connection.channel_errors):
@@ -252,11 +329,17 @@ def _ask_workers(app: Celery, connection: Any) -> _Workers:
         return _Workers(refusal=describe(error))
 
 
-def _ask(app: Celery, connection: Any) -> _Workers:
+def _ask(app: Celery, connection: Any, ids: Collection[str]) -> _Workers:
     """Ask as ``celery inspect`` does."""
     mailbox = app.control.mailbox(connection)
     channel = connection.default_channel
-    tickets = {str(uuid4()): command for command in ("active_queues", "registered")}
+    asked: dict[str, dict[str, Any]] = {
+        "active_queues": {},
+        # with Celery's own, such as celery.backend_cleanup
+        "registered": {"builtins": True},
+        "query_task": {"ids": list(ids)},
+    }
+    tickets = {str(uuid4()): command for command in asked}
     workers = _Workers()
 
     def take(message: Any) -> None:
@@ -271,7 +354,11 @@ def _ask(app: Celery, connection: Any) -> _Workers:
 
     for ticket, command in tickets.items():
         mailbox._publish(  # noqa: SLF001 - what else it has reads whatever it is sent
-            command, {}, reply_ticket=ticket, timeout=_ANSWERS_WITHIN_S, channel=channel
+            command,
+            asked[command],
+            reply_ticket=ticket,
+            timeout=_ANSWERS_WITHIN_S,
+            channel=channel,
         )
     queue = mailbox.reply_queue
     until = time.monotonic() + _LONGEST_S
@@ -311,15 +398,14 @@ def _doubt(taken: str, queue: str, consumers: int | None) -> str:
 
 
 def _count_consumers(
-    connection: Any, queue: str, workers: _Workers
+    connection: Any, size: Any, queue: str, workers: _Workers
 ) -> tuple[int | None, int | None]:
     """
-    Return how many consume *queue*, and how many messages wait there.
+    Return how many consume *queue* of that *size*, and how many messages wait there.
 
     Returns:
         None for the consumers: nobody can tell; for the messages: no such queue.
     """
-    size = measure_queue(connection, queue)
     if connection.transport.driver_type == "amqp":
         return (0, None) if size is None else (size.consumer_count, size.message_count)
     consumers = sum(taken.count(queue) for taken in workers.taken.values())

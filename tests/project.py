@@ -28,6 +28,10 @@ def fail():
 def report(self, *args, **kwargs):
     with open(os.environ["SHOP_LOG"], "a") as log:
         log.write(json.dumps([self.request.id, args, kwargs]) + "\\n")
+
+@app.task(name="shop.hold")
+def hold(pipe):
+    open(pipe).close()  # until somebody opens it to write
 """
 
 
@@ -53,6 +57,7 @@ def make_project(
     *queues: str,
     name: str = "shop",
     settings: Mapping[str, object] | None = None,
+    pool: str = "solo",
 ) -> Project:
     """Write it into *folder*; its worker takes *queues*, or Celery's own."""
     (folder / "shop_project.py").write_text(_SOURCE)
@@ -60,7 +65,7 @@ def make_project(
     done.touch()
     command = [
         *(sys.executable, "-m", "celery", "-A", "shop_project", "worker"),
-        *("--pool", "solo", "--hostname", f"{name}@tests"),
+        *("--pool", pool, "--concurrency", "1", "--hostname", f"{name}@tests"),
         *(("--queues", ",".join(queues)) if queues else ()),
     ]
     environ = {
@@ -79,16 +84,20 @@ def run_project(
     *queues: str,
     name: str = "shop",
     settings: Mapping[str, object] | None = None,
+    pool: str = "solo",
 ) -> Iterator[Path]:
     """
     Run a worker of the project on *queues*; none: that of Celery itself.
 
-    Its *name* is that before the host's; *settings* are those of its application.
+    Its *name* is that before the host's; *settings* are those of its application. One
+    with the *pool* solo answers nothing while it runs a task.
 
     Yields:
         The file in which each task leaves a line: id, arguments, keyword arguments.
     """
-    project = make_project(folder, broker_url, *queues, name=name, settings=settings)
+    project = make_project(
+        folder, broker_url, *queues, name=name, settings=settings, pool=pool
+    )
     log = folder / "shop.log"
     with run_warm(project.command, log=log, environ=project.environ, cwd=folder):
         yield project.done

@@ -243,19 +243,19 @@ def test_exchange_of_which_no_worker_knows_the_task_is_told(
     channel.queue_declare(QUEUE, durable=True, auto_delete=False)
 
     assert "no worker answers" in str(
-        describe_silence(settings, "shop", None, "shop.report")
+        describe_silence(settings, "shop", None, "shop.report", ()).why
     )
     with run_project(tmp_path, rabbit.url, QUEUE):
 
         def find_remark() -> str | None:
-            return describe_silence(settings, "shop", None, "shop.report")
+            return describe_silence(settings, "shop", None, "shop.report", ()).why
 
         wait_until(lambda: find_remark() is None, what="the worker")
         # Whoever is slow to answer knows nothing yet.
         wait_until(
             lambda: (
                 "knows the task shop.nothing"
-                in str(describe_silence(settings, "shop", None, "shop.nothing"))
+                in str(describe_silence(settings, "shop", None, "shop.nothing", ()).why)
             ),
             what="the remark",
         )

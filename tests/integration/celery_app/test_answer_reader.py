@@ -18,10 +18,11 @@ from celery_app.answer_reader import (
     AnswerReader,
     look_until,
 )
+from celery_app.foreign_queues import Silence
 from models.database.engine import db_now, writing
 from models.database.tables import operations
 from models.errors import StepError, UnreachableError
-from operations.foreign_tasks import TaskAnswer
+from operations.foreign_tasks import TaskAnswer, make_task_id
 from operations.ports import Ports
 from telemetry import Event
 from tests.database import write_by
@@ -34,6 +35,9 @@ from tests.integration.operations.test_task_ends import (
 )
 from tests.scheduling import edit, get, get_now, say_why
 from tests.unit.operations.fakes import FakeTaskSender
+
+#: The task of the operation that waits.
+TASK = make_task_id(DAILY.id)
 
 
 class CountingSender(FakeTaskSender):
@@ -71,7 +75,10 @@ def make(engine: sa.Engine) -> Waiting:
     """Return a reader, its sender and its clock."""
     sender, clock = CountingSender(), Clock()
     reader = AnswerReader(
-        engine, sender, lambda *place: f"nobody takes {place}", monotonic=clock
+        engine,
+        sender,
+        lambda *place: Silence(f"nobody takes {place[:3]}"),
+        monotonic=clock,
     )
     return reader, sender, clock
 
@@ -201,11 +208,32 @@ def test_task_that_nobody_takes_is_told_after_minutes(
     assert "nobody" not in before
     assert "nobody takes (None, 'reports', 'shop.report')" in after
 
-    reader.describe = lambda *_place: None
+    reader.describe = lambda *_place: Silence()
     clock.now += BELIEVED_S
     reader.look()
 
     assert before == write_by(engine, say_why, DAILY.id)
+
+
+def test_place_is_asked_again_for_a_task_that_it_did_not_tell_of(
+    engine: sa.Engine, waiting: Waiting
+):
+    """What it told of another one is no answer; but what holds for all of them is."""
+    reader, _sender, clock = waiting
+    edit(engine, DAILY.id, sent_at=get_now(engine) - 3 * MINUTE)
+    told = iter([Silence(of={"another": "lost"}), Silence(of={TASK: "lost"})])
+    reader.describe = lambda *_place: next(told)
+    reader.look()
+    before = get(engine, DAILY.id).error
+    clock.now = LOOK_EVERY_S
+
+    reader.look()
+
+    assert (None, "lost") == (before, get(engine, DAILY.id).error)
+    clock.now += LOOK_EVERY_S
+    reader.look()
+    with pytest.raises(StopIteration):
+        next(told)
 
 
 def test_database_that_is_away_is_told_once(engine: sa.Engine):
@@ -233,7 +261,7 @@ def test_database_that_is_away_is_told_once(engine: sa.Engine):
             return 0
 
     stop = Stop()
-    reader = Reader(engine, CountingSender(), lambda *_: None)
+    reader = Reader(engine, CountingSender(), lambda *_: Silence())
     with structlog.testing.capture_logs() as told:
         look_until(reader.look, stop, Event.ANSWERS_UNREAD, "answers")
 

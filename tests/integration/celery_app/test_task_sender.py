@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
@@ -14,7 +15,7 @@ import redis
 from celery.signals import before_task_publish
 
 from actions.read_actions import TaskQueue
-from celery_app.foreign_queues import describe_silence, look_at_task_queues
+from celery_app.foreign_queues import Silence, describe_silence, look_at_task_queues
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import PlatformError, StepError
 from operations.foreign_tasks import ForeignTask, TaskAnswer
@@ -164,7 +165,7 @@ def test_worker_whose_answers_are_not_read_is_named(redis_url: str, tmp_path: Pa
     settings = read_settings(variables, env_file=None)
 
     def say(queue: str, task: str = "shop.report") -> str:
-        return str(describe_silence(settings, None, queue, task))
+        return str(describe_silence(settings, None, queue, task, ()).why)
 
     odd: dict[str, object] = {
         "task_serializer": "pickle",
@@ -189,6 +190,8 @@ def test_worker_whose_answers_are_not_read_is_named(redis_url: str, tmp_path: Pa
                 what="both in one sentence",
             )
             wait_until(lambda: "None" == say("reports"), what="the other worker")
+        # It does not tell of Celery's own unless it is asked for them.
+        assert "None" == say("reports", "celery.backend_cleanup")
 
 
 def test_broker_that_lets_nobody_ask_is_none_that_is_away(redis_url: str):
@@ -205,7 +208,45 @@ def test_broker_that_lets_nobody_ask_is_none_that_is_away(redis_url: str):
     assert found.is_reachable
     assert "nobody can tell whether a worker takes it (our broker; 0" in found.detail
     assert "Workers cannot be asked: this user has no permissions" in found.detail
-    assert describe_silence(settings, None, "reports", "shop.report") is None
+    silence = describe_silence(settings, None, "reports", "shop.report", ["x"])
+    assert Silence(of={"x": None}) == silence
+
+
+def test_task_that_does_not_answer_is_looked_for(redis_url: str, tmp_path: Path):
+    """At the workers and in its queue; what Redis has lost is with neither."""
+    settings = read_settings({"MINUTEHAND_BROKER_URL": redis_url}, env_file=None)
+    sender = CeleryTaskSender(settings)
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    first, second, third = (
+        make_task(connection=None, args=[pipe])._replace(name="shop.hold")
+        for _ in range(3)
+    )
+    ids = [first.id, second.id, third.id]
+
+    def say(*expected: str) -> bool:
+        told = describe_silence(settings, None, "reports", "shop.hold", ids).of
+        return list(expected) == [str(told.get(each)).partition(":")[0] for each in ids]
+
+    sender.send_all(None, [first, second, third])
+    with run_project(
+        tmp_path,
+        redis_url,
+        "reports",
+        settings={"worker_prefetch_multiplier": 1},
+        pool="threads",
+    ):
+        begun = "shop@tests has begun it"
+        held = "shop@tests holds it, behind others that it runs"
+        in_queue = "queue reports (our broker)"
+        waits = f"no worker has begun it, and 1 message waits in {in_queue}"
+        lost = f"no worker that answers has begun it, and {in_queue} is empty"
+        wait_until(lambda: say(begun, held, waits), what="all three")
+        with redis.Redis.from_url(redis_url) as client:
+            client.delete("reports")
+        wait_until(lambda: say(begun, held, lost), what="the loss")
+        for _ in (first, second):
+            Path(pipe).open("w").close()
 
 
 def test_options_of_a_project_are_taken_over(redis_url: str, tmp_path: Path):
@@ -224,7 +265,7 @@ def test_options_of_a_project_are_taken_over(redis_url: str, tmp_path: Path):
         kept = wait_for_answers(sender)
         wait_until(
             lambda: (
-                describe_silence(settings, "shop", "reports", "shop.report") is None
+                not describe_silence(settings, "shop", "reports", "shop.report", ()).why
             ),
             what="the worker to be known",
         )
