@@ -24,6 +24,7 @@ from actions.pausing.pause_and_resume import pause_action, resume_action
 from actions.posting.post import Posting, delete_action, post_action
 from actions.user_events import NewEvent, record_events
 from celery_app.answer_reader import AnswerReader
+from celery_app.foreign_queues import Silence
 from celery_app.tasks import execute
 from dispatch.manual_runs import run_now
 from models.database.engine import reading, writing
@@ -100,7 +101,7 @@ def run_reader(world: World, process: Process) -> None:
     reader = AnswerReader(
         world.engine,
         SimulatedAnswers(world=world, process=process),
-        lambda _connection, _queue, name: f"nobody knows {name}",
+        lambda _connection, _queue, name, _ids: Silence(f"nobody knows {name}"),
         monotonic=lambda: world.monotonic(process),
     )
     while True:
