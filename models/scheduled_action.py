@@ -219,10 +219,10 @@ class ScheduledActionModel(DocumentModel):
         """Whether it is due more often than once a minute, and looked at between."""
         is_sent_by_leader = self.operations.queue is Queue.TASKS
         return is_sent_by_leader and any(
-            is_below_minute(rule) for _, rule in self._place_rules()
+            is_below_minute(rule) for _, rule in self.place_rules()
         )
 
-    def _place_rules(self) -> Iterator[tuple[tuple[str | int, ...], TimeModel]]:
+    def place_rules(self) -> Iterator[tuple[tuple[str | int, ...], TimeModel]]:
         """Yield the rules of time, each with where it is."""
         if isinstance(self.when, tuple):
             yield from ((("when", index), rule) for index, rule in enumerate(self.when))
@@ -324,7 +324,7 @@ class ScheduledActionModel(DocumentModel):
         """Refuse seconds where a worker would have to do more than send a task."""
         if self.operations.queue is Queue.TASKS:
             return self
-        for place, rule in self._place_rules():
+        for place, rule in self.place_rules():
             if isinstance(rule, IntervalModel) and is_below_minute(rule):
                 said = f"{show(rule.every)} is shorter than a minute."
                 hint = f"Write PT1M or more; less is for {RUN_TASK} as the only step."
@@ -338,7 +338,7 @@ class ScheduledActionModel(DocumentModel):
     def _refuse_impossible_working_day(self) -> Self:
         """Refuse the 25th working day, which no month has if weekends are free."""
         most = count_working_days(self.excepted_weekdays)
-        for place, rule in self._place_rules():
+        for place, rule in self.place_rules():
             if isinstance(rule, WorkingDayModel) and abs(rule.working_day) > most:
                 said = f"No month has {abs(rule.working_day)} working days."
                 hint = f"Write at most {most}, or the last: -1."

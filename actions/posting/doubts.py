@@ -9,7 +9,6 @@ from typing import Any
 
 from actions.occurrences import make_schedule
 from actions.posting.references import (
-    Excepting,
     References,
     find_failing,
     find_unknown,
@@ -22,7 +21,7 @@ from models.errors import InvalidDocumentError, Problem
 from models.operation import MAILING_STEPS
 from models.scheduled_action import ScheduledActionModel
 from models.timing import make_timing
-from models.when import WorkingDayModel
+from models.when import CalendarModel, WorkingDayModel
 
 #: Of a list of actions, those after the action that reaches this many are not looked
 #: for: a name that is compared with all users takes some 30 ms.
@@ -45,8 +44,8 @@ def find_doubts(known: References, action: ScheduledActionModel) -> list[Problem
     return [
         *_find_silent(action),
         *_find_unreached(known, action),
-        *_find_never_due(known.excepting, action),
-        *_find_uncounted(known.excepting, action),
+        *_find_never_due(known, action),
+        *_find_uncounted(known, action),
         *find_either_days(action),
         *_find_vain_retries(action),
         *find_unknown(known, action),
@@ -102,28 +101,26 @@ def _find_unreached(
 
 
 def _find_never_due(
-    excepting: Excepting | None, action: ScheduledActionModel
+    known: References, action: ScheduledActionModel
 ) -> Iterator[Problem]:
     """Yield a problem if *action* is over, or excepts each day that would be left."""
-    if excepting is None:
-        return
-    if action.ends_at is not None and action.ends_at <= excepting.now:
+    if action.ends_at is not None and action.ends_at <= known.now:
         yield Problem(
             "/ends_at", "it has passed, so the action is never due again.", ""
         )
         return
+    if not (action.except_ or _depends_on_days(action)):
+        return
     try:
-        timing = make_timing(
-            action, holidays=excepting.holidays, created_at=excepting.now
-        )
+        timing = make_timing(action, holidays=known.holidays, created_at=known.now)
     except InvalidDocumentError:
         return  # a calendar that there is not: a post is refused for it
     if timing is None:
         return
     schedule = make_schedule(timing)
-    if schedule.next_from(excepting.now) is not None:
+    if schedule.next_from(known.now) is not None:
         return
-    if replace(schedule, excluded=NO_DAYS).next_from(excepting.now) is None:
+    if replace(schedule, excluded=NO_DAYS).next_from(known.now) is None:
         if not schedule.has_dates_only:  # a post is refused if they have passed
             message = "no date is left within its bounds, so it is never due again."
             yield Problem("/when", message, "")
@@ -135,15 +132,26 @@ def _find_never_due(
     yield Problem("/except", message, hint)
 
 
+def _depends_on_days(action: ScheduledActionModel) -> bool:
+    """
+    Tell whether *action* counts working days, or has a last occurrence.
+
+    Dates are looked at by the post.
+    """
+    return action.ends_at is not None or any(
+        isinstance(rule, CalendarModel | WorkingDayModel)
+        for _, rule in action.place_rules()
+    )
+
+
 def _find_uncounted(
-    excepting: Excepting | None, action: ScheduledActionModel
+    known: References, action: ScheduledActionModel
 ) -> Iterator[Problem]:
     """Yield a problem if *action* counts working days, holidays of its app included."""
-    if excepting is None or not excepting.holidays or action.except_:
+    if not known.holidays or action.except_:
         return
-    rules = action.when if isinstance(action.when, tuple) else (action.when,)
-    if any(isinstance(each, WorkingDayModel) for each in rules):
-        named = [{"calendar": name} for name in sorted(excepting.holidays)]
+    if any(isinstance(rule, WorkingDayModel) for _, rule in action.place_rules()):
+        named = [{"calendar": name} for name in sorted(known.holidays)]
         message = "working days are counted, and holidays of the small app among them."
         yield Problem("/when", message, f'Write "except": {json.dumps(named)}.')
 

@@ -9,7 +9,7 @@ warned at once.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import NamedTuple
@@ -33,7 +33,7 @@ from models.operation import EVERYONE, MAILING_STEPS, PublishModel, RecipientFil
 from models.operation_state import Queue
 from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange
-from models.when import CalendarModel, EventModel, WorkingDayModel
+from models.when import EventModel
 
 #: Unknown names that are reported, known ones that a hint lists, filters looked at.
 _MOST = 10
@@ -63,32 +63,25 @@ def get_wanted(action: ScheduledActionModel) -> Wanted | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Excepting:
-    """The clock of the database, and the days of the app's holiday calendars."""
-
-    now: datetime
-    holidays: Mapping[str, Sequence[DayRange]]
-
-
-@dataclass(frozen=True, slots=True)
 class References:
     """
     What a small app has that actions may name, and the workers that run.
 
     Args:
-        excepting: What decides whether an action that excepts or counts days, or may be
-            over, is ever due. None: none of the actions does.
+        now: Of the database.
+        holidays: The days of the app's holiday calendars.
         unreached: Filters that name users, but leave out each of them as they are now.
     """
 
     app: str
+    now: datetime
     domains: Collection[str]
     documents: Collection[str]
     templates: Collection[str]
     groups: Collection[str]
     users: Collection[str]
     fleet: tuple[FleetWorker, ...] = ()
-    excepting: Excepting | None = None
+    holidays: Mapping[str, Sequence[DayRange]] = field(default_factory=dict)
     unreached: Collection[Wanted] = ()
 
 
@@ -103,42 +96,29 @@ def fetch_references(
     """
     filters = [each.recipients for each in actions if each.recipients is not None]
     wanted = {user for who in filters for user in who.users}
-    names = fetch_names(connection, app)
+    names, now = fetch_names(connection, app), read_clock(connection)
     return References(
         app=app,
+        now=now,
         domains=_index(row.name for row in fetch_domains(connection, app)),
         documents=_index(names["documents"]),
         templates=_index(names["templates"]),
         groups=_index([EVERYONE, *fetch_group_names(connection, app)]),
         users=_fetch_users(connection, app, sorted(wanted)),
         fleet=fetch_fleet(connection),
-        excepting=Excepting(read_clock(connection), fetch_holidays(connection, app))
-        if any(each.except_ or _depends_on_days(each) for each in actions)
-        else None,
-        unreached=_find_unreached(connection, app, actions),
-    )
-
-
-def _depends_on_days(action: ScheduledActionModel) -> bool:
-    """
-    Tell whether *action* counts working days, or has a last occurrence.
-
-    Dates are looked at by the post.
-    """
-    kinds = action.when if isinstance(action.when, tuple) else (action.when,)
-    return action.ends_at is not None or any(
-        isinstance(kind, CalendarModel | WorkingDayModel) for kind in kinds
+        holidays=fetch_holidays(connection, app),
+        unreached=_find_unreached(connection, app, actions, now),
     )
 
 
 def _find_unreached(
-    connection: sa.Connection, app: str, actions: Sequence[ScheduledActionModel]
+    connection: sa.Connection,
+    app: str,
+    actions: Sequence[ScheduledActionModel],
+    now: datetime,
 ) -> frozenset[Wanted]:
     """Return the filters of *actions* that name users and keep none of them."""
     wanted = dict.fromkeys(each for each in map(get_wanted, actions) if each)
-    if not wanted:
-        return frozenset()
-    now = read_clock(connection)
     found = set()
     for each in islice(wanted, _MOST):
         named = sa.select(users.c.id).where(

@@ -21,6 +21,7 @@ from actions.when.local_time import get_stretch
 from actions.when.moving import LONGEST_RUN
 from actions.when.rule import Rule
 from actions.when.searching import find_occurrences
+from models.door.json_text import make_pointer
 from models.errors import Problem
 from models.expressions.cron import CronExpression
 from models.expressions.cron_hints import find_both_days
@@ -313,18 +314,15 @@ def _has_occurrence(
 
 def find_either_days(action: ScheduledActionModel) -> Iterator[Problem]:
     """Yield a problem for each cron rule of *action* whose day fields both count."""
-    many = isinstance(action.when, tuple)
-    rules = action.when if isinstance(action.when, tuple) else (action.when,)
-    for index, rule in enumerate(rules):
+    for place, rule in action.place_rules():
         if not isinstance(rule, CronModel):
             continue
         instead = find_both_days(CronExpression.parse(rule.cron_rule).canonical)
         if instead is None:
             continue
-        place = f"/when/{index}/cron_rule" if many else "/when/cron_rule"
         message = (
             f"'{rule.cron_rule}' runs on days that match its day of the month or its"
             " day of the week; one is enough."
         )
         hint = f"For days that match both, write {instead}." if instead else ""
-        yield Problem(place, message, hint)
+        yield Problem(make_pointer((*place, "cron_rule")), message, hint)

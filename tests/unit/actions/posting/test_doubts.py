@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from actions.posting.doubts import find_doubts
-from actions.posting.references import Excepting, References
+from actions.posting.references import References
 from models.door.documents import read_action
 from tests.unit.models.documents import action
 
-KNOWN = References("app", (), (), (), (), ())
+NOW = datetime(2026, 11, 23, 7, tzinfo=UTC)
+KNOWN = References("app", NOW, (), (), (), (), ())
 
 
 @pytest.mark.parametrize(
@@ -75,10 +76,9 @@ def test_many_unknown_names_are_counted():
     assert (11, "/recipients/users/10: 15 more are unknown.") == (len(told), told[-1])
 
 
-NOW = datetime(2026, 11, 23, 7, tzinfo=UTC)
 #: Each May as long as the actions below last.
 MAYS = [(date(year, 5, 1), date(year, 5, 31)) for year in range(2026, 2110)]
-DAYS = replace(KNOWN, excepting=Excepting(NOW, {"may": MAYS}))
+DAYS = replace(KNOWN, holidays={"may": MAYS})
 MONDAYS = {"cron_rule": "0 7 * * 1", "timezone": "UTC"}
 NO_MONDAY = [{"weekdays": ["Mon"]}]
 NO_MAY = [{"calendar": "may"}]
@@ -144,7 +144,7 @@ def test_holidays_that_count_as_working_days_are_told(
     calendars: list[str], excepted: list[Any], *, is_told: bool
 ):
     """With what to write; a small app that has no calendar has no holidays."""
-    known = replace(DAYS, excepting=Excepting(NOW, dict.fromkeys(calendars, MAYS)))
+    known = replace(DAYS, holidays=dict.fromkeys(calendars, MAYS))
     rule = {"working_day": -1, "at": "17:00"}
 
     told = tell(known, "/when", when=rule, except_=excepted)
