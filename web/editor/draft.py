@@ -29,7 +29,6 @@ from models.errors import (
     Problem,
     RuleError,
 )
-from models.json_form import get_members
 from models.paging import Page
 from models.revision import OF_DOCUMENT
 from overview.actions import fetch_shown_action
@@ -165,45 +164,23 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftTrouble(PlacedProblem):
-    """
-    Something that is wrong with a text, or may be.
-
-    Args:
-        number: It is named so when its proposal is taken.
-        is_grave: Whether it keeps the action from being saved.
-    """
-
-    number: int
-    is_grave: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Judged:
     """
     What the server says of a draft.
 
     Args:
-        troubles: What is wrong, in the order of the text; then what may be.
+        grave: What keeps it from being saved, in the order of the text.
+        doubts: What may be a mistake.
         found: What it would do. None: there is something wrong, or no text.
     """
 
-    troubles: Sequence[DraftTrouble] = ()
+    grave: Sequence[PlacedProblem] = ()
+    doubts: Sequence[PlacedProblem] = ()
     found: FullPreview | None = None
 
-    @property
-    def grave(self) -> list[DraftTrouble]:
-        """What keeps it from being saved."""
-        return [each for each in self.troubles if each.is_grave]
-
-    @property
-    def doubts(self) -> list[DraftTrouble]:
-        """What may be a mistake."""
-        return [each for each in self.troubles if not each.is_grave]
-
-    def find_lines(self) -> dict[int, list[DraftTrouble]]:
+    def find_lines(self) -> dict[int, list[PlacedProblem]]:
         """Return what is wrong by line."""
-        lines: dict[int, list[DraftTrouble]] = {}
+        lines: dict[int, list[PlacedProblem]] = {}
         for each in self.grave:
             lines.setdefault(each.line or 1, []).append(each)
         return lines
@@ -233,22 +210,18 @@ def judge(context: Context, draft: Draft, *, viewer_zone: ZoneInfo) -> Judged | 
     try:
         found = read_part(context, preview)
     except InvalidDocumentError as error:
-        graves = _number(place_problems(error.problems, draft.text), is_grave=True)
+        grave = place_problems(error.problems, draft.text)
         try:
             rule = draft.document or {}
-            return Judged(graves, _preview_rule(context, draft, rule, asked))
+            return Judged(grave, found=_preview_rule(context, draft, rule, asked))
         except MinutehandError:
-            return Judged(graves)
+            return Judged(grave)
     if isinstance(found, Unread):
         return found
     if found.action is None:
         problem = Problem("", "Its name and operations are missing.", "Add both.")
-        return Judged(
-            _number(place_problems([problem], draft.text), is_grave=True), found
-        )
-    refusals = _number(found.refusals, is_grave=True)
-    doubts = _number(found.warnings, is_grave=False, start=len(refusals))
-    return Judged((*refusals, *doubts), found)
+        return Judged(place_problems([problem], draft.text), found=found)
+    return Judged(found.refusals, found.warnings, found)
 
 
 def _preview_rule(
@@ -301,21 +274,12 @@ def foresee(
     return WhenEffect((), document == draft.document, found)
 
 
-def _number(
-    problems: Sequence[PlacedProblem], *, is_grave: bool, start: int = 0
-) -> tuple[DraftTrouble, ...]:
-    return tuple(
-        DraftTrouble(**get_members(each), number=number, is_grave=is_grave)
-        for number, each in enumerate(problems, start)
-    )
-
-
-def take_proposal(draft: Draft, judged: Judged | Unread, number: str) -> Draft:
+def take_proposal(draft: Draft, judged: Judged | Unread, pointer: str) -> Draft:
     """Return *draft* with what was probably meant in the place of what is wrong."""
     if isinstance(judged, Unread):
         return draft
-    for each in judged.troubles:
-        if str(each.number) != number or each.instead is None:
+    for each in (*judged.grave, *judged.doubts):
+        if each.pointer != pointer or each.instead is None:
             continue
         if each.line is not None and each.column is not None:
             place = (each.line, each.column)
