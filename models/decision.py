@@ -69,6 +69,10 @@ class Decision(NamedTuple):
     wakes: int = 0
 
 
+#: What decides about occurrences before their time.
+EARLY_TICK = "a tick for a later instant (minutehand tick --at)"
+
+
 def make_triggered_by(action_name: str) -> str:
     """Return the text that messages call ``triggerrer``: see docs/origin.md."""
     return f'Scheduled action "{action_name}"'

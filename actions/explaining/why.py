@@ -34,12 +34,12 @@ from actions.explaining.recorded import (
 from actions.occurrences import parse_timing, read_timing
 from actions.previews.sentences import describe
 from actions.when.searching import find_last, find_occurrences
-from models.decision import tell_cause, tell_end
+from models.decision import EARLY_TICK, tell_cause, tell_end
 from models.errors import RuleError
 from models.expectations import tell_late
 from models.fields.zone import load_zone
 from models.json_form import ASIDE
-from models.operation_state import OperationState, Reason, Trigger
+from models.operation_state import OperationState, Trigger
 from models.revision import Change
 from models.scheduled_action import ScheduledActionModel
 from models.units import show_instant
@@ -218,16 +218,20 @@ STATE_WORDS = {
 }
 
 
-def explain_operation(history: History, operation: RecordedOperation) -> WhyAnswer:
-    """Say what became of *operation*, which is not a range of missed occurrences."""
+def _tell_state(history: History, operation: RecordedOperation) -> tuple[Verdict, str]:
+    """Say what became of *operation*, and why, as every list of operations does."""
     verdict, text = STATE_WORDS[OperationState(operation.state)]
     told = history.told.get(operation.id)
-    if told is not None and told.startswith("Waits"):
-        text = f"it {told[0].lower()}{told[1:]}"
-    elif told is not None:
-        text = f"{text}: {told}"
-    elif operation.reason is not None:
-        text = f"{text} ({operation.reason})"
+    if told is None:
+        return verdict, text
+    if told.startswith("Waits"):
+        return verdict, f"it {told[0].lower()}{told[1:]}"
+    return verdict, f"{text}: {told}"
+
+
+def explain_operation(history: History, operation: RecordedOperation) -> WhyAnswer:
+    """Say what became of *operation*, which is not a range of missed occurrences."""
+    verdict, text = _tell_state(history, operation)
     late = tell_late(operation.late, operation.state)
     text += f"; {late}" if late else ""
     if operation.user_id is not None:
@@ -238,19 +242,14 @@ def explain_operation(history: History, operation: RecordedOperation) -> WhyAnsw
     if cause is not None:
         text += f"; it follows another action: {cause}"
     elif operation.recorded_at < operation.occurrence:
-        text += f"; it was {_describe_early_tick(history, operation)}"
+        decided_at = history.show(operation.recorded_at)
+        text += f"; it was decided at {decided_at} by {EARLY_TICK}"
     if operation.ping_error is not None:
         text += f"; its monitor did not take a ping: {operation.ping_error}"
     started_at = operation.started_at
     at = operation.occurrence
     lag = None if started_at is None else started_at - at
     return replace(_answer(history, verdict, text, operation.id, lag), occurrence=at)
-
-
-def _describe_early_tick(history: History, operation: RecordedOperation) -> str:
-    """Say how a decision could be made before its occurrence: by a ``tick --at``."""
-    at = history.show(operation.recorded_at)
-    return f"decided at {at} by a tick for a later instant (minutehand tick --at)"
 
 
 def _explain_absence(
@@ -410,9 +409,7 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
     for operation in history.operations:
         covered = operation.covered_range
         if covered is not None and covered[0] <= occurrence <= covered[1]:
-            verdict, _ = STATE_WORDS[OperationState(operation.state)]
-            text = _explain_missed(history, operation, *covered)
-            return verdict, text, operation.id
+            return *_tell_state(history, operation), operation.id
     in_force = [r for r in history.revisions if r.number <= revision.number]
     out = _explain_out(history, revision, in_force, occurrence)
     if out is not None:
@@ -425,9 +422,7 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
         following = history.next_due_at
         passed_over = following is None or following > due_at
         if passed_over and revision.timing is not None:
-            early = "a tick for a later instant (minutehand tick --at)"
-            text = f"{early} has passed over it"
-            return Verdict.MISSED, text, None
+            return Verdict.MISSED, f"{EARLY_TICK} has passed over it", None
         text = f"it is due at {history.show(due_at)}, unless the action changes"
         return Verdict.WILL_RUN, text, None
     later = [r for r in history.revisions if r.number > revision.number]
@@ -441,26 +436,6 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
         return Verdict.UNDECIDED, text, None
     text = "no decision is recorded; it may have been pruned (minutehand audit tells)"
     return Verdict.UNEXPLAINED, text, None
-
-
-def _explain_missed(
-    history: History, operation: RecordedOperation, first: datetime, last: datetime
-) -> str:
-    """Say why the occurrences from *first* to *last* did not run."""
-    period = f"from {history.show(first)} to {history.show(last)}"
-    if operation.reason == Reason.OVERTAKEN:
-        at = history.show(operation.recorded_at)
-        return f"the occurrences {period} were overtaken by a later one at {at}"
-    if operation.reason is not None and operation.reason.startswith(Reason.RESTORED):
-        return (
-            f"the occurrences {period} lie between a backup and its restoration at "
-            f"{history.show(operation.recorded_at)}; they may have run in the time "
-            "that was lost"
-        )
-    if operation.recorded_at < last:
-        decided = _describe_early_tick(history, operation)
-        return f"the occurrences {period} were {decided}, and were too old for it"
-    return f"no scheduler led {period}, and catch_up does not include these occurrences"
 
 
 def _explain_superseding(history: History, by: Revision) -> tuple[Verdict, str]:

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 from typing_extensions import TypedDict
 
-from actions.explaining.occurrence_list import ShownOccurrence, fetch_occurrence_part
 from actions.explaining.why import WhyAnswer
 from actions.pausing import pause_and_resume
 from actions.pausing.pause_and_resume import ActionPause, fetch_action_pause
@@ -32,6 +31,7 @@ from overview.operations import ShownOperation, fetch_shown_operation
 from overview.previews import RunPreview, preview_run
 from overview.recipients import Recipient, fetch_recipient_part
 from overview.why.instant import explain_asked
+from overview.why.occurrence_list import ShownOccurrence, fetch_occurrence_part
 from serving.context import Context, Operator, Viewer
 from serving.cursors import Paged
 from serving.guarding import Body

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from actions.explaining.history import fetch_history
-from actions.explaining.why import Verdict, WhyAnswer, explain
+from actions.explaining.why import History, Verdict, WhyAnswer, explain
 from models.database.engine import read_clock
 from models.database.tables import operations
 from models.fields.instants import parse_typed_instant
@@ -44,6 +44,11 @@ def explain_instant(
     """
     since, until = at - _AROUND, at + _AROUND
     history = fetch_history(connection, uid, since=since, until=until, app=app)
+    return explain(add_told(connection, history), at)
+
+
+def add_told(connection: sa.Connection, history: History) -> History:
+    """Return *history* with why its operations did not run, or wait."""
     ids = [each.id for each in history.operations]
     rows = connection.execute(
         sa.select(operations).where(operations.c.id.in_(ids))
@@ -55,7 +60,7 @@ def explain_instant(
         why = tell_why(row, circumstances, now=history.now, zone=history.zone)
         if why is not None:
             told[row.id] = why.text.removesuffix(".")
-    return explain(replace(history, told=told), at)
+    return replace(history, told=told)
 
 
 def explain_asked(

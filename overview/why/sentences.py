@@ -15,10 +15,10 @@ from typing import Any, Protocol
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
-from models.decision import read_missed
+from models.decision import EARLY_TICK, read_missed
 from models.json_form import ASIDE
 from models.operation_state import Mark, OperationState, Reason, is_awaiting
-from models.units import format_count, show_instant
+from models.units import capitalize, format_count, show_instant
 from operations.reasons import REASONS, find_cause, read_reason
 
 #: A sentence: its words, and the instants between them, aware UTC.
@@ -47,6 +47,7 @@ class OperationRow(Protocol):
     error: str | None
     queue: str
     occurrence: datetime
+    recorded_at: datetime
     send_at: datetime
     finished_at: datetime | None
     attempt: int
@@ -309,7 +310,7 @@ def _tell_skipped(operation: OperationRow, known: Circumstances) -> Why:
         parts: Parts = ("overlap: the run of ", known.blocker_at, words)
         remedies = (Remedy.BLOCKER, Remedy.BACKFILL, Remedy.EDIT)
         return _say(parts, same, remedies, known.blocker)
-    parts = (f"{_explain(operation)}.",)
+    parts = _explain_all(operation)
     match found:
         case Reason.NO_LONGER_TRUE:
             return _say(parts, same)
@@ -321,15 +322,15 @@ def _tell_skipped(operation: OperationRow, known: Circumstances) -> Why:
 def _tell_missed(operation: OperationRow, known: Circumstances) -> Why:
     found = read_reason(operation.reason or "").reason
     same = _same(operation, found)
-    parts: list[str | datetime] = []
     if found is not Reason.OUTAGE:
-        parts = [_explain(operation)]
-        what = _count_missed(operation.details or {}) if found else []
-        parts += [*([" (", *what, ")"] if what else []), "."]
         remedies = (Remedy.BACKFILL,) if found is Reason.RESTORED else ()
-        return _say(parts, same, remedies)
-    parts = ["outage: ", *_count_missed(operation.details), ". "]
-    if known.outage is not None:
+        return _say(_explain_all(operation), same, remedies)
+    parts: list[str | datetime] = ["outage: ", *_count_missed(operation), ". "]
+    missed = read_missed(operation.details)
+    last = operation.occurrence if missed is None else missed.last
+    if operation.recorded_at < last:
+        parts += [f"{capitalize(EARLY_TICK)} decided so at ", operation.recorded_at]
+    elif known.outage is not None:
         since, until = known.outage
         parts += ["Nobody led from ", since, " to ", until]
     else:
@@ -338,9 +339,16 @@ def _tell_missed(operation: OperationRow, known: Circumstances) -> Why:
     return _say(parts, same, (Remedy.BACKFILL, Remedy.EDIT))
 
 
-def _count_missed(details: Mapping[str, Any] | None) -> list[str | datetime]:
-    """Return how many occurrences a missed row covers, and which."""
-    missed = read_missed(details)
+def _explain_all(operation: OperationRow) -> Parts:
+    """Return the reason and what it means, and the occurrences of a row for several."""
+    if read_missed(operation.details) is None:
+        return (f"{_explain(operation)}.",)
+    return (f"{_explain(operation)} (", *_count_missed(operation), ").")
+
+
+def _count_missed(operation: OperationRow) -> list[str | datetime]:
+    """Return how many occurrences a row covers, and which."""
+    missed = read_missed(operation.details)
     if missed is None:
         return ["one occurrence"]
     if missed.count == 1 and not missed.is_more:

@@ -22,7 +22,7 @@ from overview.why.sentences import (
 from tests.shown import make_shown_operation
 
 SIX = datetime(2026, 10, 20, 6, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 LONDON = ZoneInfo("Europe/London")
 OTHER = UUID(int=7)
 MISSED = {
@@ -139,7 +139,12 @@ def tell(known: Circumstances = ALONE, **given: Any) -> Why:
             ),
         ),
         (
-            {"state": "missed", "reason": Reason.OUTAGE, "details": MISSED},
+            {
+                "state": "missed",
+                "reason": Reason.OUTAGE,
+                "details": MISSED,
+                "recorded_at": SIX,
+            },
             Circumstances(outage=(SIX - MINUTE, SIX)),
             (
                 "outage: 3 occurrences, 2026-10-20 01:15:00 +01:00 (00:15:00Z) to"
@@ -153,7 +158,32 @@ def tell(known: Circumstances = ALONE, **given: Any) -> Why:
             ALONE,
             (
                 "recorded late: its event was recorded more than a day after the"
-                " occurrence (one occurrence)."
+                " occurrence."
+            ),
+        ),
+        (
+            {
+                "state": "missed",
+                "reason": Reason.OUTAGE,
+                "details": MISSED,
+                "recorded_at": SIX - DAY,
+            },
+            Circumstances(outage=(SIX - MINUTE, SIX)),
+            (
+                "outage: 3 occurrences, 2026-10-20 01:15:00 +01:00 (00:15:00Z) to"
+                " 2026-10-20 01:25:00 +01:00 (00:25:00Z). A tick for a later instant"
+                " (minutehand tick --at) decided so at 2026-10-19 07:00:00 +01:00"
+                " (06:00:00Z), and catch_up does not include it."
+            ),
+        ),
+        (
+            {"state": "skipped", "reason": Reason.OVERTAKEN, "details": MISSED},
+            ALONE,
+            (
+                "overtaken: its rule is due more often than once a minute, and a later"
+                " occurrence was due by the same look, too; one row for all that it"
+                " overtook (3 occurrences, 2026-10-20 01:15:00 +01:00 (00:15:00Z) to"
+                " 2026-10-20 01:25:00 +01:00 (00:25:00Z))."
             ),
         ),
         (

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from actions.explaining.occurrence_list import ShownOccurrence, fetch_occurrence_part
 from dispatch.manual_runs import run_now
 from models.database.tables import scheduled_action_revisions
 from models.errors import UsageError
 from models.paging import Page, Part
+from overview.why.occurrence_list import ShownOccurrence, fetch_occurrence_part
 from tests.database import execute, read_by, turn_pages
 from tests.scheduling import (
     MINUTE,
@@ -53,8 +53,8 @@ def post_since(engine: sa.Engine, since: datetime, **changes: Any) -> str:
 
 def test_past_and_planned_are_one_list(engine: sa.Engine):
     """
-    What ran has its operation, what was missed the row of its outage, and what is to
-    come none. A run that somebody asked for is no occurrence.
+    What ran has its operation, what was missed the row of its outage and its sentence,
+    and what is to come none. A run that somebody asked for is no occurrence.
     """
     now = get_now(engine)
     begin = now.replace(second=0, microsecond=0) - 10 * MINUTE
@@ -68,6 +68,8 @@ def test_past_and_planned_are_one_list(engine: sa.Engine):
     missed = [each.moment.verdict.value for each in found].count("missed")
     assert missed in {5, 6}
     assert 1 == len({each.moment.operation_id for each in found[:missed]})
+    told = f"it was missed: outage: {missed} occurrences, "
+    assert all(each.text.startswith(told) for each in found[:missed])
     waiting = [each.moment for each in found if each.moment.verdict.value == "waiting"]
     assert all(moment.operation_id is not None for moment in waiting)
     assert "will run" == found[-1].moment.verdict.value

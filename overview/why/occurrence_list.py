@@ -23,6 +23,7 @@ from models.json_form import ASIDE, LocalTimeJson, make_local_time
 from models.operation_state import OperationState
 from models.paging import Page, Part
 from models.revision import Change
+from overview.why.instant import add_told
 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -240,12 +241,12 @@ def fetch_occurrence_part(
         msg = f"from and until are more than {LONGEST.days} days apart. Ask in parts."
         raise UsageError(msg)
     after = page.read_after(datetime, str)
+    limit = page.limit + 1
     history = fetch_bounded_history(
-        connection, uid, app=app, within=(begin, end), after=after, limit=page.limit + 1
+        connection, uid, app=app, within=(begin, end), after=after, limit=limit
     )
-    found = list_moments(
-        history, since=begin, until=end, after=after, limit=page.limit + 1
-    )
+    history = add_told(connection, history)
+    found = list_moments(history, since=begin, until=end, after=after, limit=limit)
     shown = [_place(each) for each in found[: page.limit]]
     if len(found) <= page.limit:
         return Part(shown, None)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from actions.explaining.occurrence_list import Moment, list_moments
 from actions.explaining.recorded import RecordedEvent, Revision
 from actions.explaining.why import History, Verdict, explain
 from models.revision import Change
+from overview.why.occurrence_list import Moment, list_moments
 from tests.unit.actions.explaining import recording
 from tests.unit.actions.explaining.recording import (
     MINUTE,
