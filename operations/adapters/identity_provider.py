@@ -16,7 +16,6 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -28,8 +27,8 @@ import httpx2
 from models.errors import ForbiddenError, RuleError, UnreachableError, UsageError
 from models.fields.field_types import LONGEST_NAME, check_name
 from operations.adapters.guarded_http import (
-    BoundedClient,
     ForbiddenUrlError,
+    GuardedClient,
     HostGuard,
     make_context,
 )
@@ -233,7 +232,7 @@ class IdentityProvider:
         }
         return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"
 
-    def _describe(self, client: BoundedClient) -> Json:
+    def _describe(self, client: GuardedClient) -> Json:
         """Return what the provider says of itself (OpenID Connect Discovery)."""
         return self._keep("", lambda: describe(self.registration.issuer, client))
 
@@ -245,7 +244,7 @@ class IdentityProvider:
         return kept[1]
 
     def _redeem(
-        self, client: BoundedClient, address: str, attempt: SignInAttempt, code: str
+        self, client: GuardedClient, address: str, attempt: SignInAttempt, code: str
     ) -> Json:
         """Return what the provider gives for *code*."""
         ours = self.registration
@@ -268,7 +267,7 @@ class IdentityProvider:
         return _ask(client, address, headers=headers, form=form)
 
     def _check(
-        self, client: BoundedClient, answer: Json, nonce: str, now: datetime
+        self, client: GuardedClient, answer: Json, nonce: str, now: datetime
     ) -> dict[str, Any]:
         """Return what the provider says of somebody, if it is their token."""
         from authlib.oidc.core import CodeIDToken  # noqa: PLC0415 - an extra
@@ -320,7 +319,7 @@ class IdentityProvider:
         ) from None
 
     def _ask_more(
-        self, client: BoundedClient, answer: Json, claims: dict[str, Any]
+        self, client: GuardedClient, answer: Json, claims: dict[str, Any]
     ) -> dict[str, Any]:
         """Return *claims* with what is told to whoever has the token, too."""
         address = self._describe(client).get("userinfo_endpoint")
@@ -355,7 +354,7 @@ class IdentityProvider:
         )
 
 
-def describe(issuer: str, client: BoundedClient | None = None) -> Json:
+def describe(issuer: str, client: GuardedClient | None = None) -> Json:
     """
     Return what the provider says of itself.
 
@@ -382,8 +381,8 @@ def describe(issuer: str, client: BoundedClient | None = None) -> Json:
 _make_context = cache(make_context)
 
 
-def _connect() -> BoundedClient:
-    return BoundedClient(_PATIENCE, whole=TIMEOUT, context=_make_context())
+def _connect() -> GuardedClient:
+    return GuardedClient(_GUARD, _PATIENCE, whole=TIMEOUT, context=_make_context())
 
 
 def _is_safe(address: object, issuer: str) -> TypeGuard[str]:
@@ -395,7 +394,7 @@ def _is_safe(address: object, issuer: str) -> TypeGuard[str]:
 
 
 def _ask(
-    client: BoundedClient,
+    client: GuardedClient,
     address: str,
     *,
     headers: Mapping[str, str] | None = None,
@@ -414,15 +413,9 @@ def _ask(
         "user-agent": "minutehand",
         **(headers or {}),
     }
-    content = None
-    if form is not None:
-        given["content-type"] = "application/x-www-form-urlencoded"
-        content = urlencode(form).encode()
     method = "GET" if form is None else "POST"
     try:
-        target = httpx2.URL(address)
-        response = _GUARD.open(client, method, target, headers=given, content=content)
-        with closing(response):
+        with client.stream(method, address, headers=given, data=form) as response:
             body = _read_body(response)
     except ForbiddenUrlError as error:
         _fail(address, str(error))
@@ -436,7 +429,8 @@ def _ask(
     if form is not None and 400 <= status < 500:
         told = found.get("error") if isinstance(found, dict) else None
         why = told if isinstance(told, str) and _ERROR.fullmatch(told) else status
-        raise ForbiddenError(f"{target.netloc.decode()} refused: {why}. Sign in again.")
+        host = urlsplit(address).netloc
+        raise ForbiddenError(f"{host} refused: {why}. Sign in again.")
     if status != 200:
         _fail(address, f"it answered {status}")
     if not isinstance(found, dict):

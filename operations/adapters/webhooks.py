@@ -117,20 +117,21 @@ class RealWebhooks:
         body: bytes | None,
     ) -> Sending:
         try:
-            with guarded_http.BoundedClient(
-                self._timeout, whole=self._timeout, context=self._context
-            ) as client:
+            with (
+                guarded_http.GuardedClient(
+                    *(self._guard, self._timeout),
+                    whole=self._timeout,
+                    context=self._context,
+                ) as client,
                 # The body of the answer is not read, however long it is.
-                response = self._guard.open(
-                    client, method, target, headers=headers, content=body
-                )
-                response.close()
+                client.stream(method, target, headers=headers, content=body) as answer,
+            ):
+                return _judge(answer)
         except guarded_http.ForbiddenUrlError as error:
             return Sending(Fate.REFUSED, str(error))
         except (OSError, httpx2.HTTPError) as error:
             reason = str(error) or type(error).__name__
             return Sending(Fate.UNREACHABLE, f"{target.host}: {reason}")
-        return _judge(response)
 
 
 def _judge(response: httpx2.Response) -> Sending:

@@ -17,8 +17,8 @@ import httpx2
 
 from models.errors import StepError
 from operations.adapters.guarded_http import (
-    BoundedClient,
     ForbiddenUrlError,
+    GuardedClient,
     HostGuard,
     tell_status,
 )
@@ -91,8 +91,8 @@ class HttpSource:
         setting = "MINUTEHAND_SOURCE_TIMEOUT"
         with (
             explaining(self.shown),
-            BoundedClient(
-                HTTP_TIMEOUT, whole=self.limits.time, setting=setting
+            GuardedClient(
+                self.guard, HTTP_TIMEOUT, whole=self.limits.time, setting=setting
             ) as client,
         ):
             response = self._open(client, _conditions(known))
@@ -109,17 +109,17 @@ class HttpSource:
         )
 
     def _open(
-        self, client: BoundedClient, headers: Mapping[str, str]
+        self, client: GuardedClient, headers: Mapping[str, str]
     ) -> httpx2.Response:
-        """Return the answer at the end of all redirects, each of which is checked."""
+        """Return the answer at the end of all redirects, of which no body is read."""
         headers = {"user-agent": "minutehand", "accept-encoding": "gzip", **headers}
-        target = httpx2.URL(self.url)
+        request = client.build_request("GET", self.url, headers=headers)
         for _ in range(MOST_REDIRECTS + 1):
-            response = self.guard.open(client, "GET", target, headers=headers)
-            if not response.has_redirect_location:
+            response = client.send(request, stream=True)
+            if response.next_request is None:
                 return response
             response.close()
-            target = target.join(response.headers["location"])
+            request = response.next_request
         msg = f"{self.shown}: more than {MOST_REDIRECTS} redirects."
         raise StepError(msg, permanent=True)
 

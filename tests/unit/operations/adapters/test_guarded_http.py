@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
+from datetime import timedelta
 
 import httpx2
 import pytest
 
 from models.fields.addresses import is_public
-from operations.adapters.guarded_http import ForbiddenUrlError, HostGuard
+from operations.adapters.guarded_http import ForbiddenUrlError, GuardedClient, HostGuard
+
+MINUTE = timedelta(minutes=1)
 
 
 @pytest.mark.parametrize(
@@ -60,10 +63,10 @@ def test_only_addresses_of_the_internet_are_public(address: str, *, public: bool
 
 def test_refusal_names_the_setting_that_would_allow_it():
     """An operator reads what to list where."""
-    guard = HostGuard((), setting="MINUTEHAND_X", resolve=lambda _h, _p: ("10.0.0.1",))
+    guard = HostGuard((), setting="MINUTEHAND_X")
 
     with pytest.raises(ForbiddenUrlError, match=r"resolves to 10.0.0.1.*MINUTEHAND_X"):
-        guard.find_addresses(httpx2.URL("http://inner/"))
+        guard.check("inner", ("10.0.0.1",))
 
 
 @pytest.mark.parametrize(
@@ -82,11 +85,14 @@ def test_name_is_resolved_as_it_is_sent(url: str, name: str):
 
     def resolve(host: str, _port: int) -> tuple[str, ...]:
         asked.append(host)
-        return ("93.184.216.34",)
+        return ("10.0.0.1",)
 
-    HostGuard((), setting="MINUTEHAND_X", resolve=resolve).find_addresses(
-        httpx2.URL(url)
-    )
+    guard = HostGuard((), setting="MINUTEHAND_X", resolve=resolve)
+    with (
+        pytest.raises(ForbiddenUrlError),
+        GuardedClient(guard, MINUTE, whole=MINUTE) as client,
+    ):
+        client.get(url)
 
     assert [name] == asked
 
@@ -95,19 +101,18 @@ def test_name_is_resolved_as_it_is_sent(url: str, name: str):
 @pytest.mark.parametrize("called", ["faß.example", "xn--fa-hia.example"])
 def test_allowed_name_may_be_written_in_either_letters(listed: str, called: str):
     """An operator lists the name as people or as computers write it."""
-    guard = HostGuard(
-        (listed,), setting="MINUTEHAND_X", resolve=lambda _h, _p: ("10.0.0.1",)
-    )
+    guard = HostGuard((listed,), setting="MINUTEHAND_X")
 
-    assert ("10.0.0.1",) == guard.find_addresses(httpx2.URL(f"http://{called}/"))
+    guard.check(httpx2.URL(f"http://{called}/").raw_host.decode(), ("10.0.0.1",))
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65536, 7 * 10**19])
 def test_port_that_cannot_be_is_refused(port: int):
     """A server may redirect to any number; no resolver is asked what it makes of it."""
-    guard = HostGuard(
-        (), setting="MINUTEHAND_X", resolve=lambda _h, _p: ("93.184.216.34",)
-    )
+    guard = HostGuard((), setting="MINUTEHAND_X", resolve=lambda _h, _p: ("10.0.0.1",))
 
-    with pytest.raises(ForbiddenUrlError, match=r"x.example:.* from 1 to 65535"):
-        guard.find_addresses(httpx2.URL(f"http://x.example:{port}/"))
+    with (
+        pytest.raises(ForbiddenUrlError, match=r"x.example:.* from 1 to 65535"),
+        GuardedClient(guard, MINUTE, whole=MINUTE) as client,
+    ):
+        client.get(f"http://x.example:{port}/")
