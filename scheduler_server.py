@@ -225,11 +225,6 @@ class Scheduler(SchedulerParts):
         return self.next_tick_at - now > MINUTE
 
 
-def make_scheduler(settings: Settings) -> Scheduler:
-    """Return a scheduler for *settings*; raises as ``SchedulerParts.make``."""
-    return Scheduler.make(settings)
-
-
 def run(
     scheduler: Scheduler, stop: threading.Event, *, wait_for_lease: bool = True
 ) -> None:
@@ -271,7 +266,7 @@ def run(
 
 def _try_to_make(settings: Settings) -> Scheduler:
     tell_systemd("WATCHDOG=1")
-    return make_scheduler(settings)
+    return Scheduler.make(settings)
 
 
 def tell_systemd(state: str) -> None:
@@ -307,7 +302,7 @@ def serve(settings: Settings, *, wait_for_lease: bool) -> None:
     if wait_for_lease:
         scheduler = keep_trying(lambda: _try_to_make(settings), stop, PAUSE_S)
     else:
-        scheduler = make_scheduler(settings)
+        scheduler = Scheduler.make(settings)
     if scheduler is not None:
         run(scheduler, stop, wait_for_lease=wait_for_lease)
 

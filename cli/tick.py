@@ -65,7 +65,7 @@ def tick(
     )
     get_engine()  # creates the embedded database if it is missing
     # Celery takes a second to import, and --dry-run does without.
-    scheduler = import_module("scheduler_server").make_scheduler(settings)
+    scheduler = import_module("scheduler_server").Scheduler.make(settings)
     if embedded:
         scheduler.outbox.hold_back()
     _lead(scheduler, wait=not no_wait)

@@ -32,7 +32,7 @@ from models.database.engine import make_engine
 from models.database.sqlite_place import find_sqlite_file, name_lock
 from models.errors import ConflictError, UsageError
 from operations.rescue import take_over_all
-from scheduler_server import Scheduler, make_scheduler, run
+from scheduler_server import Scheduler, run
 from serving.server import WebServer
 from settings import Settings
 from telemetry import Event, serve_metrics
@@ -79,7 +79,7 @@ def run_embedded(
         if alone:
             _take_over(engine)
         engine.dispose()
-        scheduler = make_scheduler(settings)
+        scheduler = Scheduler.make(settings)
         scheduler.on_tick.extend(on_tick)
         worker = EmbeddedWorker(settings, concurrency=concurrency)
         worker.start()

@@ -24,7 +24,7 @@ from celery_app.routing import find_broker_names
 from migrations.schema import migrate
 from models.database.engine import make_engine
 from models.operation_state import WORKER_QUEUES, Overlap, Queue
-from scheduler_server import make_scheduler
+from scheduler_server import Scheduler
 from settings import read_settings
 from telemetry import configure_logging
 
@@ -124,7 +124,7 @@ class Minutehand(Peer):
             env_file=None,
         )
         app.conf.update(make_config(settings))
-        self.scheduler = make_scheduler(settings)
+        self.scheduler = Scheduler.make(settings)
         self.scheduler.on_tick.clear()
         assert self.scheduler.leader.hold(), "another scheduler leads"
         # What it does between two ticks, as long as there is something.

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from models.database.tables import leases
 from models.errors import UnreachableError
 from models.operation_state import OperationState
-from scheduler_server import make_scheduler
+from scheduler_server import Scheduler
 from tests.chaos.installation import SHORT, Installation
 from tests.chaos.servers import Victim, run_faulty_postgres
 from tests.database import execute
@@ -172,7 +172,7 @@ def test_frozen_database_costs_a_deadline(
     """No call hangs: psycopg gives up two seconds after the database timeout."""
     installation.options |= SHORT
     settings = installation.settings
-    scheduler = make_scheduler(settings)
+    scheduler = Scheduler.make(settings)
     scheduler.wake()
     limit_s = 10 * settings.database_timeout.total_seconds()
     database.freeze()
@@ -213,7 +213,7 @@ def test_minutes_without_database_are_made_up_for(
 ) -> None:
     """What was due while it was away, and is in the window, is recorded after."""
     uid = installation.add("sleep", 0, when={"cron_rule": "* * * * *"})
-    scheduler = make_scheduler(installation.settings)
+    scheduler = Scheduler.make(installation.settings)
     scheduler.wake()
     now = get_now(installation.engine).replace(second=0, microsecond=0)
     edit_action(installation.engine, uid, next_due_at=now, effective_from=now)

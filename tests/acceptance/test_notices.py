@@ -5,7 +5,7 @@ from __future__ import annotations
 from actions.small_apps.apply import apply_small_app
 from dispatch.upkeep import do_all
 from models.door.app_documents import read_small_app_object
-from scheduler_server import Scheduler, make_scheduler
+from scheduler_server import Scheduler
 from tests.chaos.installation import Installation
 from tests.database import write_by
 from tests.mail_server import MailServer
@@ -36,7 +36,7 @@ def test_failures_of_one_cause_are_one_mail(
     write_by(engine, apply_small_app, read_small_app_object(asked))
     uid = post(engine, uid="daily", operations=MAIL, recipients={"groups": ["all"]}).uid
     ids = record_all(engine, *(make_operation(number) for number in range(MANY)))
-    scheduler = make_scheduler(installation.settings)
+    scheduler = Scheduler.make(installation.settings)
 
     with installation.worker():
         send_all(scheduler)

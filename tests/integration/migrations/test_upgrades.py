@@ -32,7 +32,7 @@ from migrations.schema_revisions import (
 from models.database.engine import Identifier, Json, UtcDateTime, make_engine, writing
 from models.database.tables import installation, metadata
 from models.errors import UnreachableError, UsageError
-from scheduler_server import make_scheduler
+from scheduler_server import Scheduler
 from settings import Settings, read_settings
 from tests.servers import ROOT, run_process, wait_until
 
@@ -212,7 +212,7 @@ def test_scheduler_does_not_start_without_a_schema(unmigrated_url: str, tmp_path
     """Nor does it make one, which only ``migrate`` and ``up`` do."""
     settings = make_settings(unmigrated_url, tmp_path)
     with pytest.raises(UsageError, match=r"at schema none.*Run: minutehand migrate"):
-        make_scheduler(settings)
+        Scheduler.make(settings)
 
     assert get_schema_revision(make_engine(unmigrated_url)) is None
 
@@ -232,7 +232,7 @@ def test_schema_that_became_newer_is_told_as_that(
     over a table that is no more.
     """
     migrate(first)
-    scheduler = make_scheduler(make_settings(unmigrated_url, tmp_path))
+    scheduler = Scheduler.make(make_settings(unmigrated_url, tmp_path))
     scheduler.wake()
     with first.begin() as connection:
         connection.execute(sa.text("update installation set compatible_from = '9998'"))
