@@ -23,7 +23,7 @@ BACKFILLS = 5
 #: A file without a version is younger than this while a refresh writes it.
 DRAFT_AGE = timedelta(days=1)
 
-#: Answers that are older are not repeated any more: serving/access/repeats.py.
+#: How long an answer is repeated: serving/access/repeats.py.
 ANSWER_AGE = timedelta(days=1)
 
 

@@ -22,9 +22,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from models.database.engine import db_now, writing
 from models.database.tables import idempotency_keys
 from models.errors import UsageError
-
-#: How long an answer is repeated.
-KEPT_FOR = timedelta(days=1)
+from operations.steps.maintenance import ANSWER_AGE
 
 #: A request that has had no answer for so long died with its process. Requests are
 #: bounded far below that: each statement has a deadline of seconds.
@@ -191,7 +189,7 @@ def _make_taking(dialect: str) -> sa.Executable:
         "body": None,
     }
     is_free = sa.or_(
-        _key.created_at <= db_now(-KEPT_FOR),
+        _key.created_at <= db_now(-ANSWER_AGE),
         sa.and_(_key.status.is_(None), _key.created_at <= db_now(-CRASHED_AFTER)),
     )
     return (
