@@ -178,8 +178,7 @@ def fetch_left(
     """Return how many actions have been due by *until*, and since when (None: none)."""
     row = connection.execute(
         sa.select(sa.func.count(), sa.func.min(_action.next_due_at)).where(
-            *(_IS_DUE, _action.next_due_at <= until),
-            ~_is_paused_above(scheduled_actions),
+            _IS_DUE, _action.next_due_at <= until, ~_is_paused_above(scheduled_actions)
         )
     ).one()
     return row[0], row[1]

@@ -363,7 +363,8 @@ def _ask(app: Celery, connection: Any, ids: Collection[str]) -> _Workers:
     queue = mailbox.reply_queue
     until = time.monotonic() + _LONGEST_S
     listening = Consumer(
-        *(channel, [queue]),
+        channel,
+        [queue],
         no_ack=True,
         on_message=take,
         on_decode_error=lambda _message, _error: None,

@@ -116,7 +116,7 @@ class CeleryTaskSender:
             # and placeholders may stand for much.
             self._rules.check_size(task.given)
             queue = self._find_queue(
-                *(task.app, task.connection, task.exchange, task.queue)
+                task.app, task.connection, task.exchange, task.queue
             )
         except RuleError as error:
             raise StepError(str(error), permanent=True) from None

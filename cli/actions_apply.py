@@ -126,7 +126,7 @@ def _apply(
 ) -> AppliedFolder:
     with write_database() as connection:
         return apply_actions(
-            *(connection, app, documents, make_terms()), prune=prune, dry_run=dry_run
+            connection, app, documents, make_terms(), prune=prune, dry_run=dry_run
         )
 
 

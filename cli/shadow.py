@@ -73,7 +73,8 @@ def shadow(
     with read_database() as connection:
         actions = _fetch(connection, app)
         found = compare_with_beat(
-            *(log, actions),
+            log,
+            actions,
             now=read_clock(connection),
             late=read_elapsed("--late", late),
             gap=read_elapsed("--gap", gap),

@@ -304,7 +304,7 @@ class Dispatcher:
         span = tracing.begin("flight", due=len(decisions))
         check = self.leader.ask_check(transaction)
         free, held = self.locked.sift(
-            *(transaction, scheduled_actions.c.uid, decisions), _GET_UID
+            transaction, scheduled_actions.c.uid, decisions, _GET_UID
         )
         advanced = ask_advance(transaction, free)
         choose_landed()  # while the database is at it
@@ -329,7 +329,7 @@ class Dispatcher:
 
         # Asked along with it, because the query costs less than a transaction.
         found = self.outbox.look(
-            *(transaction, confirm), beside=len(self._ready), recorded=read_recorded
+            transaction, confirm, beside=len(self._ready), recorded=read_recorded
         )
         return _Written(recorded, found, len(held), span)
 

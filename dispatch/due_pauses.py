@@ -65,7 +65,8 @@ def end_pauses(
     ).all()
     whole = fetch_pause(connection, None, lock=True)
     rows = lock_actions(
-        *(connection, _is_over(scheduled_actions, now)),
+        connection,
+        _is_over(scheduled_actions, now),
         at_most=ENDED_AT_ONCE,
         skip_locked=skip_locked,
     )

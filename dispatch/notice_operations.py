@@ -56,7 +56,9 @@ def send_test_notice(
         raise ConflictError(msg)
     now = read_clock(connection)
     notice = Notice(
-        *(uuid4(), scope.app, NoticeKind.TEST),
+        uuid4(),
+        scope.app,
+        NoticeKind.TEST,
         cause_key="",
         cause="",
         opened_at=now,

@@ -268,14 +268,14 @@ class TaskOutbox:
         self._collect()
         known = len(self._marks)
         marks, left = locked.sift(
-            *(transaction, operations.c.id, tuple(self._marks)), _get_id
+            transaction, operations.c.id, tuple(self._marks), _get_id
         )
         ended = [m.operation_id for _, m in marks if m.state in FINAL_STATES]
         if locked.are_left_out:
             # What follows an end is recorded with it, and locks the action that does.
             followers = find_followers(transaction.connection, ended)
             _, held = locked.sift(
-                *(transaction, scheduled_actions.c.uid, followers), _GET_UID
+                transaction, scheduled_actions.c.uid, followers, _GET_UID
             )
             late = {each.ended_id for each in held}
             left = [*left, *(each for each in marks if _get_id(each) in late)]

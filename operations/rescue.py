@@ -83,10 +83,7 @@ def _select_free(*where: Any) -> sa.Select[UUID]:
 @cache
 def _canceled_statement() -> sa.Executable:
     """End the claims of lost workers on canceled operations."""
-    ended = (
-        *(CLAIMED.of(), _run.state.in_(_STOPPED)),
-        _run.lease_expires_at <= db_now(),
-    )
+    ended = (CLAIMED.of(), _run.state.in_(_STOPPED), _run.lease_expires_at <= db_now())
     free = _run.id.in_(_select_free(*ended))
     return sa.update(operations).where(*ended, free).values(**NO_CLAIM)
 

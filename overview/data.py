@@ -290,8 +290,7 @@ def fetch_touched(connection: sa.Connection, app: str) -> dict[str, Touched]:
     step = operation_steps.c
     rows = connection.execute(
         sa.select(
-            *(latest.c.id, latest.c.action_uid),
-            *(step.finished_at, step.name, step.result),
+            latest.c.id, latest.c.action_uid, step.finished_at, step.name, step.result
         )
         .join_from(latest, operation_steps, step.operation_id == latest.c.id)
         .where(step.name.in_(_NAMED), step.state == StepState.SUCCEEDED)

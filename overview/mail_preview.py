@@ -224,7 +224,9 @@ class MailPreviews:
         directory, asked = self.directory, action.operations.send_email
         if step == "send_email" and asked is not None:
             return compose_templates(
-                *(occasion, asked.template, users),
+                occasion,
+                asked.template,
+                users,
                 directory=directory,
                 renderer=self.renderer,
             )

@@ -387,7 +387,8 @@ def preview_action(
     created_at = created_at or start or now
     timing = make_timing(action, holidays=calendar.holidays, created_at=created_at)
     return make_preview(
-        *(action, timing),
+        action,
+        timing,
         start=now + timedelta.resolution if start is None else start,
         end=asked.end,
         count=asked.count,
@@ -479,7 +480,9 @@ def preview_run(
     # a run without a user is for all
     on_event, count = user_id is not None, count_inside(connection, row.app, action)
     return RunPreview(
-        *(uid, Queue(row.queue), user_id),
+        uid,
+        Queue(row.queue),
+        user_id,
         tuple(ForeseenStep(name, states[name]) for name in order_steps(states)),
         RecipientCount(count, on_event),
         fetch_live_ids(connection, uid, user_id) if is_alone else (),

@@ -159,10 +159,7 @@ class _Forking:
         with theirs:
             self._process = subprocess.Popen(
                 # -P: modules come from where ours come from, not the working folder.
-                [
-                    *(sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno())),
-                    *sys.path,
-                ],
+                [sys.executable, "-P", "-c", _PROGRAM, str(theirs.fileno()), *sys.path],
                 stdin=subprocess.PIPE,
                 # What it prints is no data for whoever reads ours.
                 stdout=subprocess.DEVNULL,

@@ -155,7 +155,9 @@ def run_action(
         )
         return answer(foreseen)
     operation_id = run_now(
-        *(context.services.engine, uid, wanted),
+        context.services.engine,
+        uid,
+        wanted,
         request=context.repeatable,
         app=context.app,
         author=context.author,

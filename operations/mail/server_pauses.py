@@ -61,8 +61,7 @@ class ServerPause:
 
 #: Selects the pauses of all that is left alone, as ``ServerPause`` takes them.
 PAUSES = sa.select(
-    *(breakers.c.name, breakers.c.since, breakers.c.retry_at),
-    *(db_now(), breakers.c.error),
+    breakers.c.name, breakers.c.since, breakers.c.retry_at, db_now(), breakers.c.error
 )
 
 

@@ -124,11 +124,12 @@ def _read(document: dict[str, Any]) -> TaskRevision:
     )
     kept = {key: document[key] for key in ("name", "when")}
     return TaskRevision(
-        *(kept, asked, None, read_back_off(document), asks_nobody),
-        *(
-            foreign_tasks.outline_task(asked),
-            asked.longest_wait if asked.wait else None,
-        ),
+        kept,
+        asked,
+        back_off=read_back_off(document),
+        asks_nobody=asks_nobody,
+        outline=foreign_tasks.outline_task(asked),
+        within=asked.longest_wait if asked.wait else None,
     )
 
 

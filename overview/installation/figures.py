@@ -234,8 +234,7 @@ def fetch_troubles(
         latest = sa.func.max(at, type_=at.type)
         rows = connection.execute(
             sa.select(
-                *(kept.app, state, sa.func.coalesce(reason, "")),
-                *(sa.func.count(), latest),
+                kept.app, state, sa.func.coalesce(reason, ""), sa.func.count(), latest
             )
             .select_from(source)
             .where(is_trouble, at >= db_now(-LATELY), *belongs_to(app))

@@ -96,8 +96,7 @@ def _add_hindrances(
     """Say what keeps pending operations from being sent, by the rules of order.py."""
     waiting = connection.execute(
         sa.select(
-            *(_run.id, _run.app, _run.queue),
-            *(_run.overlap, _run.claim_token, _run.send_at),
+            _run.id, _run.app, _run.queue, _run.overlap, _run.claim_token, _run.send_at
         ).where(_run.id.in_([row.id for row in due]))
     ).all()
     heavy = {row.app for row in waiting if row.queue == Queue.HEAVY}

@@ -451,10 +451,7 @@ def _make_project(folder: Path, broker_url: str) -> Victim:
     made = make_project(place, broker_url, PROJECT, settings=_SETTINGS_OF_PROJECT)
     log = folder / f"{PROJECT}.log"
     return Victim(
-        *("their worker", made.command, log),
-        environ=made.environ,
-        cwd=place,
-        is_warm=True,
+        "their worker", made.command, log, environ=made.environ, cwd=place, is_warm=True
     )
 
 

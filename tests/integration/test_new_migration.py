@@ -74,9 +74,7 @@ def test_what_is_missing_is_made_on_both_databases(
         sa.Column("app", sa.ForeignKey("small_apps.uid"), primary_key=True),
         sa.Column("given_at", UtcDateTime, nullable=False),
         sa.Index(
-            *("ix_badges_given_at", "given_at"),
-            postgresql_where=given,
-            sqlite_where=given,
+            "ix_badges_given_at", "given_at", postgresql_where=given, sqlite_where=given
         ),
     )
     large = target.tables["operations"]

@@ -263,7 +263,7 @@ def run_action(context: Operator, form: Form, uid: str) -> Response | None:
     if form.has("dry_run"):
         return None
     operation_id = run_now(
-        *(context.services.engine, uid, wanted), app=context.app, author=context.author
+        context.services.engine, uid, wanted, app=context.app, author=context.author
     )
     return go_to(f"/operations/{operation_id}", "This is the run that you asked for.")
 

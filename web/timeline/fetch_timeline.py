@@ -165,7 +165,9 @@ def _make_lanes(
         action, ran = known.get(uid), seen.get(uid)
         whose: Any = ran or action
         yield TimelineLane(
-            *(uid, whose.app, None if action is None else action.name),
+            uid,
+            whose.app,
+            None if action is None else action.name,
             queue=Queue(whose.queue),
             count=ran.runs if ran else 0,
             troubled=ran.troubled if ran else 0,
@@ -201,7 +203,8 @@ def _find_planned(
     except RuleError:
         return ()
     found = find_due(
-        *(schedule, action.uid),
+        schedule,
+        action.uid,
         start=since,
         now=until - timedelta.resolution,
         limit=MOST_PLANNED,

@@ -42,10 +42,7 @@ _FOLDER = (
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 #: What the file system says of a source that is not there, or not to be read.
-_LASTING = (
-    *(FileNotFoundError, NotADirectoryError),
-    *(PermissionError, IsADirectoryError),
-)
+_LASTING = (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectoryError)
 
 _Identity = tuple[int, int]
 

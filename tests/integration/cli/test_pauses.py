@@ -32,7 +32,7 @@ def test_pause_is_shown_with_who_when_and_why(call: Call):
     until = make_until()
 
     answer = call(
-        *("actions", "pause", "hello", "--note", "the shop moves", "--until", until)
+        "actions", "pause", "hello", "--note", "the shop moves", "--until", until
     )
 
     assert 0 == answer.code

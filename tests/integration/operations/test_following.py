@@ -152,9 +152,7 @@ def test_only_those_follow_that_wait_for_such_an_end(
 def lose_worker(engine: sa.Engine) -> None:
     claim(engine)
     edit(
-        *(engine, FIRST.id),
-        lease_expires_at=get_now(engine) - MINUTE,
-        attempts_allowed=1,
+        engine, FIRST.id, lease_expires_at=get_now(engine) - MINUTE, attempts_allowed=1
     )
     assert (0, 1) == write_by(engine, reclaim_lost_workers)
 
