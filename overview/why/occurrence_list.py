@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from actions.explaining.history import fetch_bounded_history
 from actions.explaining.recorded import Revision, find_in_force, read_event_rule
 from actions.explaining.why import History, Verdict, explain_operation, explain_undone
-from actions.occurrences import parse_timing, read_timing
+from actions.occurrences import read_timing
 from actions.previews.preview import place_occurrence
 from actions.when.searching import find_occurrences
 from models.database.engine import read_clock
@@ -255,9 +255,10 @@ def fetch_occurrence_part(
 
 def _place(moment: Moment) -> ShownOccurrence:
     revision = moment.revision
+    schedule = None if revision is None else read_timing(revision.timing)
     notes: tuple[str, ...] = ()
-    if revision is not None and revision.timing is not None:
-        placed = place_occurrence(parse_timing(revision.timing), moment.at)
+    if schedule is not None:
+        placed = place_occurrence(schedule, moment.at)
         zone, notes = placed.zone, tuple(placed.notes)
     else:
         rule = None if revision is None else read_event_rule(revision.document)

@@ -92,6 +92,18 @@ def test_times_are_those_of_the_rule(engine: sa.Engine):
     assert "02:30 does not exist on this day" in found.notes[0]
 
 
+def test_what_ran_by_a_rule_that_cannot_be_read_is_listed(engine: sa.Engine):
+    """A newer version of the program may have written it; its zone is unknown."""
+    uid = post(engine, when=MINUTELY).uid
+    tick(make_dispatcher(engine), get_now(engine) + MINUTE)
+    unread = {"timing": '{"when":[{"cron_rule":"61 * * * *","timezone":"UTC"}]}'}
+    execute(engine, sa.update(scheduled_action_revisions).values(unread))
+
+    found = ask(engine, uid).entries
+
+    assert [("UTC", ())] == [(each.occurrence["zone"], each.notes) for each in found]
+
+
 def test_parts_are_the_whole(engine: sa.Engine):
     now = get_now(engine)
     begin = now.replace(second=0, microsecond=0) - 4 * MINUTE
