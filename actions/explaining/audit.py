@@ -30,7 +30,7 @@ from actions.explaining.recorded import (
     Keeps,
     RecordedOperation,
     Revision,
-    find_exit,
+    find_looked_at,
     find_missing_runs,
     find_undecided,
     is_left_to,
@@ -231,10 +231,8 @@ def _find_terms(
     revisions: Sequence[Revision], since: datetime, until: datetime
 ) -> Iterator[_Term]:
     """Yield the terms of all active time-driven revisions that ticks looked at."""
-    for number, revision in enumerate(revisions):
-        if revision.timing is None or not revision.active:
-            continue
-        if find_exit(revisions[: number + 1]) is not None:
+    for number, revision in find_looked_at(revisions):
+        if revision.timing is None:
             continue
         later = revisions[number + 1 :]
         begin = max(since, revision.effective_from)

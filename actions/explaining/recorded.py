@@ -118,6 +118,17 @@ def find_exit(revisions: Sequence[Revision]) -> Revision | None:
     return None
 
 
+def find_looked_at(revisions: Sequence[Revision]) -> Iterator[tuple[int, Revision]]:
+    """Yield those of *revisions* under which ticks looked at the action, by index."""
+    for number, revision in enumerate(revisions):
+        if _is_looked_at(revisions[: number + 1]):
+            yield number, revision
+
+
+def _is_looked_at(revisions: Sequence[Revision]) -> bool:
+    return revisions[-1].active and find_exit(revisions) is None
+
+
 @dataclass(frozen=True, slots=True)
 class FormerAction:
     """
@@ -280,36 +291,6 @@ class Expected:
     occurrence: datetime
     user_id: str
     due_at: datetime
-    recipients: RecipientFilterModel | None
-
-
-def find_expected(
-    revisions: Sequence[Revision], events: Sequence[RecordedEvent]
-) -> Iterator[Expected]:
-    """
-    Yield the occurrences of *events* that each revision should decide.
-
-    Args:
-        revisions: All revisions of the action, in order.
-        events: Of any name. Whether the recipients include their users is not checked.
-    """
-    for number, revision in enumerate(revisions):
-        rule = read_event_rule(revision.document)
-        if rule is None or not revision.active:
-            continue
-        if find_exit(revisions[: number + 1]) is not None:
-            continue
-        for event in events:
-            occurrence = rule.get_occurrence(event)
-            if occurrence is None:
-                continue
-            due_at = max(occurrence, event.recorded_at)
-            if due_at >= revision.effective_from and is_left_to(
-                revisions, number, due_at, due_at
-            ):
-                yield Expected(
-                    occurrence, event.user_id, due_at, rule.action.recipients
-                )
 
 
 def find_missing_runs(
@@ -327,33 +308,34 @@ def find_missing_runs(
     if last is None or not isinstance(last.when, AfterActionModel):
         return
     for ended in unfollowed:
-        number = _find_in_force(revisions, ended.finished_at)
-        if ended.finished_at is None or number is None or not revisions[number].active:
+        at = ended.finished_at
+        if at is None or ended.trigger == Trigger.BACKFILL:
             continue
-        action = read_untimed(revisions[number].document)
-        if action is None or find_exit(revisions[: number + 1]) is not None:
+        action = _find_decider(revisions, at)
+        if action is None:
             continue
         when = action.when
-        if not isinstance(when, AfterActionModel) or ended.trigger == Trigger.BACKFILL:
-            continue
-        if when.after_action != last.when.after_action:
-            continue
-        if ended.state not in ENDINGS[when.on]:
+        if (
+            not isinstance(when, AfterActionModel)
+            or when.after_action != last.when.after_action
+            or ended.state not in ENDINGS[when.on]
+        ):
             continue
         delay, zone = Delay.parse(when.delay), load_zone(when.timezone)
-        occurrence = read_delay(ended.finished_at, delay, zone)
+        occurrence = read_delay(at, delay, zone)
         if _is_within(action, occurrence):
             yield occurrence, ended
 
 
-def _find_in_force(revisions: Sequence[Revision], at: datetime | None) -> int | None:
-    """Return which revision decided at an instant; None: none, or nobody knows."""
-    if at is None or any(abs(at - each.recorded_at) < _BESIDE for each in revisions):
+def _find_decider(
+    revisions: Sequence[Revision], at: datetime
+) -> ScheduledActionModel | None:
+    """Return the action that decided at an instant; None: none, or nobody knows."""
+    in_force = find_in_force(revisions, at)
+    is_beside = any(abs(at - each.recorded_at) < _BESIDE for each in revisions)
+    if is_beside or not in_force or in_force[-1].effective_from > at:
         return None
-    known = [n for n, each in enumerate(revisions) if each.recorded_at <= at]
-    if not known or revisions[known[-1]].effective_from > at:
-        return None
-    return known[-1]
+    return read_untimed(in_force[-1].document) if _is_looked_at(in_force) else None
 
 
 def _is_within(action: ScheduledActionModel, occurrence: datetime) -> bool:
@@ -371,7 +353,7 @@ def find_undecided(
     keeps: Keeps,
 ) -> Iterator[Expected]:
     """
-    Yield the expected occurrences without an operation and outside all missed ranges.
+    Yield the occurrences that revisions should have decided, and that have no decision.
 
     Args:
         revisions: All revisions of the action, in order.
@@ -381,10 +363,19 @@ def find_undecided(
     """
     known = {(each.occurrence, each.user_id) for each in decided}
     ranges = [each.covered_range for each in decided if each.covered_range is not None]
-    for expected in find_expected(revisions, events):
-        if (
-            (expected.occurrence, expected.user_id) not in known
-            and not any(a <= expected.occurrence <= b for a, b in ranges)
-            and keeps(expected.recipients, expected.user_id)
-        ):
-            yield expected
+    for number, revision in find_looked_at(revisions):
+        rule = read_event_rule(revision.document)
+        if rule is None:
+            continue
+        for event in events:
+            at = rule.get_occurrence(event)
+            if at is None or (at, event.user_id) in known:
+                continue
+            due_at = max(at, event.recorded_at)
+            if (
+                due_at >= revision.effective_from
+                and is_left_to(revisions, number, due_at, due_at)
+                and not any(first <= at <= last for first, last in ranges)
+                and keeps(rule.action.recipients, event.user_id)
+            ):
+                yield Expected(at, event.user_id, due_at)
