@@ -49,15 +49,14 @@ def apply_apps(
     with reading_document(name) as text:
         model = read_small_app(text)
     known = get_settings()
-    found = check_settings(
+    doubts = check_settings(
         model,
         known.sql_connections,
         known.mail_sender_hosts,
         known.webhook_allowed_hosts,
     )
-    for doubt in found.doubted:
+    for doubt in doubts:
         err().warn(str(doubt))
-    found.refuse()
     terms = ApplyTerms(folder, raise_events, get_actor())
     if dry_run:
         with use_engine() as engine:

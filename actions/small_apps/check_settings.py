@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from models.errors import InvalidDocumentError, Problem
@@ -12,49 +11,28 @@ from models.fields.sql_connection import SqlConnection
 from models.small_app import SmallAppModel
 
 
-@dataclass(slots=True)
-class SettingProblems:
-    """
-    What a small app names that the settings of this process do not have.
-
-    Args:
-        refused: Connections that do not serve this app, and a webhook that would never
-            be called.
-        doubted: The former if none are known here; they may be to the workers. And a
-            sender that would not be used: mails are sent all the same.
-    """
-
-    refused: list[Problem] = field(default_factory=list)
-    doubted: list[Problem] = field(default_factory=list)
-
-    def refuse(self) -> None:
-        """
-        Refuse what the app may not use.
-
-        Raises:
-            InvalidDocumentError: With every one of them.
-        """
-        if self.refused:
-            raise InvalidDocumentError(tuple(self.refused))
-
-
 def check_settings(
     model: SmallAppModel,
     known: Mapping[str, SqlConnection],
     sender_hosts: Collection[str],
     webhook_hosts: Collection[str],
-) -> SettingProblems:
+) -> list[Problem]:
     """
-    Return what *model* names that the settings of this process do not have.
+    Return what *model* names that would not be used, as the settings here are.
 
-    Workers look again: their settings count.
+    Workers look again: their settings count, and may know connections although none are
+    known here.
 
     Args:
         known: The connections, by name.
         sender_hosts: The hosts that mails may come from, in lower case.
         webhook_hosts: Those that may be called although they are not public.
+
+    Raises:
+        InvalidDocumentError: A connection does not serve this app, or its webhook would
+            never be called.
     """
-    found = SettingProblems()
+    refused, doubted = list[Problem](), list[Problem]()
     for number, each in enumerate(model.domains or ()):
         name = each.source.connection
         if name is None or (name in known and known[name].serves(model.uid)):
@@ -65,18 +43,20 @@ def check_settings(
             f"Small app {model.uid!r} has no connection {name!r} here.",
             "An operator gives it one in MINUTEHAND_SQL_CONNECTIONS of the workers.",
         )
-        (found.refused if known else found.doubted).append(problem)
+        (refused if known else doubted).append(problem)
     webhook = None if model.notices is None else model.notices.webhook
     host = urlsplit(webhook or "").hostname
     if host and is_refused(host, webhook_hosts):
         message = f"{host} is not a public address, so notices would be refused."
         hint = "An operator can allow it in MINUTEHAND_WEBHOOK_ALLOWED_HOSTS."
-        found.refused.append(Problem("/notices/webhook", message, hint))
+        refused.append(Problem("/notices/webhook", message, hint))
     sender = None if model.mail is None else model.mail.from_address
     doubt = find_sender_doubt(sender, sender_hosts)
     if doubt is not None:
-        found.doubted.append(Problem("/mail/from_address", doubt, ""))
-    return found
+        doubted.append(Problem("/mail/from_address", doubt, ""))
+    if refused:
+        raise InvalidDocumentError(tuple(refused))
+    return doubted
 
 
 def find_sender_doubt(sender: str | None, allowed: Collection[str]) -> str | None:

@@ -235,18 +235,17 @@ def _save(
     known = context.services.settings
     try:
         model = read_small_app_object(make_document(place.app, place.key, entries))
-        found = check_settings(
+        doubts = check_settings(
             model,
             known.sql_connections,
             known.mail_sender_hosts,
             known.webhook_allowed_hosts,
         )
-        found.refuse()
         apply_small_app(connection, model, _make_terms(context, form))
     except InvalidDocumentError as error:
         pointer = find_pointer(place.key, entries, name)
         raise place_problems(place.part, pointer, error) from None
-    return [each.message for each in found.doubted]
+    return [each.message for each in doubts]
 
 
 def _save_user(connection: sa.Connection, place: _Place, form: Form, name: str) -> None:
