@@ -241,18 +241,20 @@ def apply_actions(
         of_app = _action.app == app, _action.deleted_at.is_(None)
         query = sa.select(scheduled_actions).where(*of_app).order_by(_action.name)
         stored = connection.execute(query).all()
-        plan = _make_plan(stored, documents)
-        gone = [row for row in stored if row.uid not in plan.claimed]
+        plan = _find_stored(stored, documents)
+        claimed = {each.old.uid for each in plan if each.old is not None}
+        gone = [row for row in stored if row.uid not in claimed]
         if prune is not False:
             _refuse_others(gone, prune)
             gone = [row for row in gone if _prune(connection, row.uid, how.by)]
-        _make_room(connection, plan)
-        posted = _post(connection, app, plan, replace(how, replace=True))
+        changed = [each for each in plan if each.is_changed]
+        _make_room(connection, changed)
+        to_post = [each.document for each in changed]
+        posted = _post(connection, app, to_post, replace(how, replace=True))
         rows = fetch_rows(connection, [each.uid for each in posted.values()])
         now = read_clock(connection)
     entries = [
-        _make_entry(each, plan, posted, rows, now=now, is_stored=not dry_run)
-        for each in documents
+        _make_entry(each, posted, rows, now=now, is_stored=not dry_run) for each in plan
     ]
     unlisted = tuple(row.name for row in gone)
     if prune is not False:
@@ -276,32 +278,29 @@ def apply_actions(
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _Filed:
     """
-    Which action each document is, by the document's file.
+    A document, and the action that it is.
 
     Args:
-        old: The rows of those that are stored.
-        pointers: What differs in those that are to be stored.
-        changed: The documents that are to be stored.
+        old: The row of the action. None: it is to be made.
+        pointers: What differs in it.
+        is_changed: Whether it is to be stored.
     """
 
-    old: Mapping[str, sa.Row[Any]]
-    pointers: Mapping[str, tuple[str, ...]]
-    changed: tuple[Document, ...]
-
-    @property
-    def claimed(self) -> set[str]:
-        return {row.uid for row in self.old.values()}
+    document: Document
+    old: sa.Row[Any] | None
+    pointers: tuple[str, ...] = ()
+    is_changed: bool = True
 
 
-def _make_plan(stored: Sequence[sa.Row[Any]], documents: Sequence[Document]) -> _Plan:
+def _find_stored(
+    stored: Sequence[sa.Row[Any]], documents: Sequence[Document]
+) -> list[_Filed]:
     by_uid = {row.uid: row for row in stored}
     by_name = {row.name: row for row in stored}
     named = {each.action.uid for each in documents if each.action.uid}
-    old: dict[str, sa.Row[Any]] = {}
-    pointers: dict[str, tuple[str, ...]] = {}
-    changed: list[Document] = []
+    plan = []
     for each in documents:
         row = by_uid.get(each.action.uid or "")
         if row is None and each.action.uid is None:
@@ -309,15 +308,14 @@ def _make_plan(stored: Sequence[sa.Row[Any]], documents: Sequence[Document]) -> 
             # the file of the other says that it has another name now
             row = None if row is not None and row.uid in named else row
         if row is None:
-            changed.append(each)
+            plan.append(_Filed(each, None))
             continue
-        old[each.source] = row
         written = {"uid": row.uid, **action_document(each.action)}
         found = find_differences({"uid": row.uid, **row.document}, written)
-        pointers[each.source] = tuple(one.pointer for one in found)
-        if found or row.quarantined_at is not None:
-            changed.append(each)
-    return _Plan(old, pointers, tuple(changed))
+        pointers = tuple(one.pointer for one in found)
+        is_changed = bool(found) or row.quarantined_at is not None
+        plan.append(_Filed(each, row, pointers, is_changed))
+    return plan
 
 
 def _refuse_others(
@@ -345,12 +343,12 @@ def _prune(connection: sa.Connection, uid: str, by: str | None) -> bool:
     return True
 
 
-def _make_room(connection: sa.Connection, plan: _Plan) -> None:
+def _make_room(connection: sa.Connection, changed: Sequence[_Filed]) -> None:
     """Free the names of actions that get another, since others may want them."""
-    wanted = {each.action.name for each in plan.changed}
-    for each in plan.changed:
-        row = plan.old.get(each.source)
-        if row is None or row.name == each.action.name or row.name not in wanted:
+    wanted = {each.document.action.name for each in changed}
+    for each in changed:
+        row, name = each.old, each.document.action.name
+        if row is None or row.name == name or row.name not in wanted:
             continue
         # Nobody sees it: the post that follows gives it its own name.
         connection.execute(
@@ -361,23 +359,23 @@ def _make_room(connection: sa.Connection, plan: _Plan) -> None:
 
 
 def _post(
-    connection: sa.Connection, app: str, plan: _Plan, how: Posting
+    connection: sa.Connection, app: str, documents: Sequence[Document], how: Posting
 ) -> dict[str, Posted]:
-    """Store the documents that differ, and return what became of each, by file."""
-    actions = [each.action for each in plan.changed]
+    """Store *documents*, and return what became of each, by file."""
+    actions = [each.action for each in documents]
     if not actions:
         return {}
     taken = Taken(connection, app, actions)
     conflicts = [
         f"{each.say_where(found)}: {found.message}"
-        for each in plan.changed
+        for each in documents
         if (found := taken.find_conflict(each.action, replace=True)) is not None
     ]
     if conflicts:
         raise ConflictError("\n".join(conflicts[:MOST_PROBLEMS]))
-    with _naming(plan.changed):
+    with _naming(documents):
         posted = post_actions(connection, app, actions, how)
-    sources = (each.source for each in plan.changed)
+    sources = (each.source for each in documents)
     return dict(zip(sources, posted, strict=True))
 
 
@@ -392,28 +390,26 @@ def _naming(documents: Sequence[Document]) -> Iterator[None]:
 
 
 def _make_entry(
-    document: Document,
-    plan: _Plan,
+    filed: _Filed,
     posted: Mapping[str, Posted],
     rows: Mapping[str, sa.Row[Any]],
     *,
     now: datetime,
     is_stored: bool,
 ) -> AppliedEntry:
-    source, name = document.source, document.action.name
+    source, name, old = filed.document.source, filed.document.action.name, filed.old
     found = posted.get(source)
     if found is None:
-        row = plan.old[source]
-        unchanged = FileChange.UNCHANGED
-        return AppliedEntry(source, unchanged, row.uid, name, row.revision)
-    row, old = rows[found.uid], plan.old.get(source)
+        assert old is not None  # else it would have been posted
+        return AppliedEntry(source, FileChange.UNCHANGED, old.uid, name, old.revision)
+    row = rows[found.uid]
     return AppliedEntry(
         source,
         FileChange.CREATED if found.created else FileChange.CHANGED,
         found.uid if is_stored or not found.created else None,
         name,
         found.revision,
-        plan.pointers.get(source, ()),
+        filed.pointers,
         tuple(find_next(row, count=1)),
         found.superseded,
         None if is_stored else _count_changes(old, row, found.uid, now),
