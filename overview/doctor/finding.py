@@ -10,12 +10,30 @@ from functools import cached_property
 
 import sqlalchemy as sa
 
-from actions.lease import Holder, fetch_holder
+from actions.lease import (
+    Holder,
+    SendFailure,
+    fetch_holder,
+    get_last_tick_at,
+    get_send_failure,
+)
+from actions.pausing.pause_state import Pause, fetch_pauses
+from actions.pausing.queues import fetch_queue_pauses
 from models.fields.zone import load_zone
 from models.operation_state import Queue
 from models.units import show_instant
 from operations.fleet.processes import Seen, fetch_processes
-from overview.installation.figures import Backlog, QueueNow, fetch_backlog, find_queues
+from overview.installation.figures import (
+    Backlog,
+    Lag,
+    QueueNow,
+    RecentTrouble,
+    count_uncertain,
+    fetch_backlog,
+    fetch_lag,
+    fetch_troubles,
+    find_queues,
+)
 from settings import Settings
 
 
@@ -104,6 +122,34 @@ class View:
         return fetch_holder(self.connection)
 
     @cached_property
+    def ticked_at(self) -> datetime | None:
+        """When the last tick was, aware UTC. None: there was none."""
+        return get_last_tick_at(self.connection)
+
+    @cached_property
+    def send_failure(self) -> SendFailure | None:
+        """Why the leader cannot send. None: it can."""
+        return get_send_failure(self.connection)
+
+    @cached_property
+    def pauses(self) -> tuple[Pause | None, Mapping[str, Pause], int]:
+        """That of the installation, those of apps, and how many actions are paused."""
+        whole, apps, actions = fetch_pauses(self.connection, self.app)
+        return whole and whole.seen_by(self.app), apps, actions
+
+    @property
+    def pause(self) -> Pause | None:
+        """That of all that is looked at."""
+        whole, apps, _actions = self.pauses
+        return whole or apps.get(self.app or "")
+
+    @cached_property
+    def queue_pauses(self) -> Mapping[Queue, Pause]:
+        """Those of queues."""
+        found = fetch_queue_pauses(self.connection)
+        return {queue: each.seen_by(self.app) for queue, each in found.items()}
+
+    @cached_property
     def seen(self) -> Sequence[Seen]:
         """Every process, alive or not."""
         return fetch_processes(self.connection)
@@ -122,6 +168,21 @@ class View:
     def queues(self) -> Mapping[Queue, QueueNow]:
         """How each queue is."""
         return find_queues(self.backlog, self.seen, self.now)
+
+    @cached_property
+    def lag(self) -> Lag:
+        """How long what was recorded lately waited for its first start."""
+        return fetch_lag(self.connection, app=self.app)
+
+    @cached_property
+    def troubles(self) -> Sequence[RecentTrouble]:
+        """What failed, was missed or became uncertain lately."""
+        return fetch_troubles(self.connection, app=self.app)
+
+    @cached_property
+    def uncertain(self) -> int:
+        """How many mails are uncertain, however old."""
+        return count_uncertain(self.connection, app=self.app)
 
     def show(self, at: datetime) -> str:
         """Return *at* by the clocks of MINUTEHAND_TIMEZONE, and in UTC."""

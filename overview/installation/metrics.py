@@ -201,7 +201,7 @@ def _fill_ends(view: View) -> None:
     for state in sorted(FINAL_STATES - {OperationState.SUCCEEDED}):
         for reason in sorted(known):
             telemetry.FINISHED_LATELY.labels(state.value, reason).set(0)
-    telemetry.MAILS_UNCERTAIN.set(figures.count_uncertain(view.connection))
+    telemetry.MAILS_UNCERTAIN.set(view.uncertain)
     for (state, reason), count in figures.count_finished(view.connection).items():
         # Free text must not become a series of its own each time.
         label = reason if reason in known or not reason else OTHERS
@@ -228,6 +228,6 @@ def _fill_apps(view: View) -> None:
             telemetry.APP_OLDEST.labels(app, queue.value).set(max(0.0, oldest_s))
         for state in _TROUBLES:
             telemetry.APP_TROUBLES.labels(app, state).set(0)
-    for trouble in figures.fetch_troubles(view.connection):
+    for trouble in view.troubles:
         app = trouble.app if trouble.app in named else OTHERS
         telemetry.APP_TROUBLES.labels(app, trouble.state).inc(trouble.count)

@@ -15,17 +15,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from actions.lease import (
-    Holder,
-    Leadership,
-    SendFailure,
-    fetch_leaderships,
-    get_last_tick_at,
-    get_send_failure,
-)
+from actions.lease import Holder, Leadership, SendFailure, fetch_leaderships
 from actions.lookup import fetch_app
-from actions.pausing.pause_state import Pause, fetch_pauses
-from actions.pausing.queues import fetch_queue_pauses
+from actions.pausing.pause_state import Pause
 from actions.read_actions import Quarantined, fetch_quarantined
 from actions.read_rules import NextDue, fetch_next_due
 from models.database.engine import read_clock
@@ -147,11 +139,12 @@ def fetch_status(connection: sa.Connection, settings: Settings) -> Status:
     """Return the state of the installation."""
     view = View(connection, settings, read_clock(connection))
     holder = view.holder
+    whole, apps, actions = view.pauses
     return Status(
         **_fetch_any(view),
         leader=None if holder is None else _make_leader(holder),
-        send_failure=get_send_failure(connection),
-        paused=fetch_paused(connection),
+        send_failure=view.send_failure,
+        paused=Paused(whole, actions, view.queue_pauses, apps),
         backlog_by_app=view.backlog,
         processes=[make_process(each) for each in view.seen],
         leaderships=fetch_leaderships(connection, limit=_PAST),
@@ -169,13 +162,14 @@ def fetch_app_status(
     """
     fetch_app(connection, app)
     view = View(connection, settings, read_clock(connection), app)
+    whole, apps, actions = view.pauses
     return AppStatus(
         **_fetch_any(view),
         app=app,
         is_led=view.holder is not None and not view.holder.is_stale,
         working=fetch_working(connection, app).get(app),
         touched=fetch_touched(connection, app),
-        paused=fetch_app_paused(connection, app),
+        paused=AppPaused(whole, actions, view.queue_pauses, apps.get(app)),
     )
 
 
@@ -183,13 +177,12 @@ def _fetch_any(view: View) -> dict[str, Any]:
     """Return what both kinds of state have, by the name of its field."""
     connection, app = view.connection, view.app
     findings = list(look(view, NEAR if app is None else FOR_APPS))
-    ticked_at = get_last_tick_at(connection)
     return {
         "now": view.now,
         "health": find_worst(findings),
         "findings": findings,
-        "last_tick_at": ticked_at,
-        "tick_age_s": figures.find_age_s(view.now, ticked_at),
+        "last_tick_at": view.ticked_at,
+        "tick_age_s": figures.find_age_s(view.now, view.ticked_at),
         "lag_s": figures.find_age_s(view.now, figures.find_oldest(view.backlog)) or 0.0,
         "backlog": {queue: each.counts for queue, each in view.queues.items()},
         "quarantined": fetch_quarantined(connection, app=app),
@@ -200,8 +193,8 @@ def _fetch_any(view: View) -> dict[str, Any]:
         "running": figures.fetch_running(connection, limit=_RUNNING, app=app),
         "last_success_at": figures.fetch_last_success(connection, app),
         "data_updated_at": figures.fetch_data_updated(connection, app),
-        "last_hour": figures.fetch_troubles(connection, app=app),
-        "uncertain_mails": figures.count_uncertain(connection, app=app),
+        "last_hour": view.troubles,
+        "uncertain_mails": view.uncertain,
     }
 
 
@@ -216,17 +209,3 @@ def _make_leader(holder: Holder) -> ShownLeader:
         expires_at=holder.expires_at,
         stale=holder.is_stale,
     )
-
-
-def fetch_paused(connection: sa.Connection) -> Paused:
-    """Return what is paused in the installation."""
-    whole, apps, actions = fetch_pauses(connection)
-    return Paused(whole, actions, fetch_queue_pauses(connection), apps)
-
-
-def fetch_app_paused(connection: sa.Connection, app: str) -> AppPaused:
-    """Return what is paused, as somebody may see it who sees *app* alone."""
-    whole, apps, actions = fetch_pauses(connection, app)
-    queues = fetch_queue_pauses(connection)
-    seen = {queue: each.seen_by(app) for queue, each in queues.items()}
-    return AppPaused(whole and whole.seen_by(app), actions, seen, apps.get(app))

@@ -8,7 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from actions.lease import Holder, get_last_tick_at
+from actions.lease import Holder
 from actions.lookup import SYSTEM_APP, fetch_app
 from actions.pausing.pause_state import Pause
 from models.database.engine import read_clock
@@ -20,8 +20,7 @@ from overview.doctor.checks import FOR_APPS, ON_NOW
 from overview.doctor.checks.hosts import find_silent
 from overview.doctor.examine import look
 from overview.doctor.finding import Finding, View
-from overview.installation.figures import QueueNow
-from overview.installation.status import fetch_app_paused, fetch_paused
+from overview.installation.figures import Lag, QueueNow
 from settings import Settings
 
 _action = scheduled_actions.c
@@ -48,6 +47,7 @@ class Pulse:
     leader: Holder | None
     unled_since: datetime | None
     last_tick_at: datetime | None
+    lag: Lag
     queues: Mapping[Queue, QueueNow]
     alive: int
     silent: Sequence[Seen]
@@ -76,21 +76,15 @@ def fetch_pulse(
         now=view.now,
         leader=holder if is_led else None,
         unled_since=holder.heartbeat_at if holder is not None and not is_led else None,
-        last_tick_at=get_last_tick_at(connection),
+        last_tick_at=view.ticked_at,
+        lag=view.lag,
         queues=view.queues,
         alive=sum(each.is_alive for each in workers),
         silent=find_silent(workers) if app is None else [],
-        paused=_fetch_pause(connection, app),
+        paused=view.pause,
         has_actions=_has_actions(connection, app),
         findings=findings,
     )
-
-
-def _fetch_pause(connection: sa.Connection, app: str | None) -> Pause | None:
-    if app is None:
-        return fetch_paused(connection).all
-    paused = fetch_app_paused(connection, app)
-    return paused.all or paused.app
 
 
 def _has_actions(connection: sa.Connection, app: str | None) -> bool:

@@ -15,7 +15,6 @@ from actions.pausing.pause_state import fetch_pause
 from actions.pausing.targets import pause_target, resume_target
 from models.units import format_count
 from overview.doctor.finding import Finding, Health
-from overview.installation.figures import fetch_lag
 from serving.context import Context, Operator, Viewer
 from web.charts import draw_spark
 from web.forms import Form, go_to
@@ -55,15 +54,15 @@ def _render_now(
     app, settings = context.app, context.services.settings
     state = read_part(context, fetch_pulse, settings, app=app)
     findings = [*_find(state), *far]
-    lag = read_part(context, fetch_lag, app=app)
-    values: dict[str, Any] = {"state": state, "lag": lag, "far_age_s": far_age_s}
-    if not isinstance(lag, Unread):
-        places = [1 - ago / 60 for ago in lag.by_minute]
-        values["spark"] = draw_spark([*lag.by_minute.values()], places=places)
-    if not isinstance(state, Unread) and not state.has_actions:
-        values["verdict"] = judge(findings, DayCounts(), has_actions=False)
-        values |= make_begin_values(context)
-        return render(context, "now/now_empty.html", values)
+    values: dict[str, Any] = {"state": state, "far_age_s": far_age_s}
+    if not isinstance(state, Unread):
+        by_minute = state.lag.by_minute
+        places = [1 - ago / 60 for ago in by_minute]
+        values["spark"] = draw_spark([*by_minute.values()], places=places)
+        if not state.has_actions:
+            values["verdict"] = judge(findings, DayCounts(), has_actions=False)
+            values |= make_begin_values(context)
+            return render(context, "now/now_empty.html", values)
     failures = read_part(context, fetch_failures, app=app)
     not_run = read_part(context, fetch_not_run, app=app)
     day = None

@@ -10,7 +10,6 @@ from importlib import import_module
 
 import sqlalchemy as sa
 
-from actions.lease import get_last_tick_at
 from actions.lookup import SYSTEM_APP
 from actions.read_actions import fetch_task_queues
 from migrations.schema_revisions import check_schema
@@ -80,9 +79,7 @@ def _try_to_write(view: View) -> str | None:
     Asked only when no tick comes, since it costs a hundred times what a look costs.
     """
     engine = view.connection.engine
-    ticked_at = get_last_tick_at(view.connection)
-    is_late = is_tick_late(view.holder, ticked_at, view.now)
-    if not is_late:
+    if not is_tick_late(view.holder, view.ticked_at, view.now):
         return None
     try:
         with ExitStack() as opened:

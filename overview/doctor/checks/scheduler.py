@@ -8,13 +8,11 @@ from datetime import datetime, timedelta
 import sqlalchemy as sa
 
 from actions.due_rows import fetch_left
-from actions.lease import Holder, get_last_tick_at, get_send_failure, get_set_back
-from actions.pausing.pause_state import fetch_pauses
+from actions.lease import Holder, get_set_back
 from models.database.engine import TOLERATED_SKEW
 from models.units import format_age, format_count
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import LAG_LONG, LOST_BEATS, TICK_LATE_AFTER
-from overview.installation.figures import fetch_lag
 from overview.installation.leaders import find_standbys
 
 _UNLED = (
@@ -74,8 +72,7 @@ def _name_starter(view: View) -> str:
 
 def look_at_tick(view: View) -> Iterator[Finding]:
     """Look at the age of the last tick; a new leader is given time for its first."""
-    ticked_at = get_last_tick_at(view.connection)
-    holder = view.holder
+    ticked_at, holder = view.ticked_at, view.holder
     is_led = holder is not None and _is_beating(view, holder)
     is_late = is_tick_late(holder, ticked_at, view.now)
     found = "there has never been one"
@@ -128,8 +125,7 @@ _LOCKING = sa.text(
 
 def look_at_locks(view: View) -> Iterator[Finding]:
     """Look for actions that ticks leave out, since somebody keeps their rows locked."""
-    connection = view.connection
-    ticked_at = get_last_tick_at(connection)
+    connection, ticked_at = view.connection, view.ticked_at
     if connection.dialect.name != "postgresql" or ticked_at is None:
         return
     count, since = fetch_left(connection, until=ticked_at - TICK_LATE_AFTER)
@@ -166,7 +162,7 @@ def look_at_set_back(view: View) -> Iterator[Finding]:
 
 def look_at_sending(view: View) -> Iterator[Finding]:
     """Repeat the broker's last error to the leader; no finding if sending works."""
-    failure = get_send_failure(view.connection)
+    failure = view.send_failure
     if failure is not None:
         since = view.show(failure.since)
         error = "" if view.app is not None else f": {failure.error.removesuffix('.')}"
@@ -180,13 +176,13 @@ def look_at_sending(view: View) -> Iterator[Finding]:
 
 def look_at_lag(view: View) -> Iterator[Finding]:
     """Look at how long operations wait from being recorded to their start."""
-    lag = fetch_lag(view.connection, app=view.app)
-    if lag.p95 is None or lag.p95 < LAG_LONG:
+    p95 = view.lag.p95
+    if p95 is None or p95 < LAG_LONG:
         found = "operations begin in time"
         yield Finding("lag", Health.GOOD, found)
         return
     detail = (
-        f"the slowest 5 % of the last hour's operations began {format_age(lag.p95)} or"
+        f"the slowest 5 % of the last hour's operations began {format_age(p95)} or"
         " more after they were recorded: a broker that was away, or too few workers."
     )
     yield Finding("lag", Health.DOUBTFUL, detail, "operations begin late")
@@ -194,13 +190,7 @@ def look_at_lag(view: View) -> Iterator[Finding]:
 
 def look_at_pauses(view: View) -> Iterator[Finding]:
     """Look whether everything (of the app) is paused."""
-    if view.app is None:
-        pause, _apps, _actions = fetch_pauses(view.connection)
-        what = "everything"
-    else:
-        whole, apps, _actions = fetch_pauses(view.connection, view.app)
-        own = apps.get(view.app)
-        pause, what = (whole and whole.seen_by(view.app)) or own, "the app"
+    pause, what = view.pause, "everything" if view.app is None else "the app"
     if pause is not None:
         by = "" if pause.by is None else f" by {pause.by}"
         note = "" if pause.note is None else f" ({pause.note})"

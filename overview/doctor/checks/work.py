@@ -8,9 +8,7 @@ from datetime import datetime
 
 import sqlalchemy as sa
 
-from actions.lease import get_send_failure
 from actions.pausing.pause_state import Pause
-from actions.pausing.queues import fetch_queue_pauses
 from actions.read_actions import fetch_left_behind, fetch_quarantined
 from models.operation_state import OperationState, Queue
 from models.units import format_age, format_count
@@ -53,7 +51,7 @@ def look_at_followers(view: View) -> Iterator[Finding]:
 def look_at_outbox(view: View) -> Iterator[Finding]:
     """Look for operations that should have been sent, if nobody has said why not."""
     unsent = fetch_unsent(view.connection, now=view.now)
-    if unsent and get_send_failure(view.connection) is None:
+    if unsent and view.send_failure is None:
         oldest = unsent[0].send_at
         assert oldest is not None  # a pending operation has an instant to be sent at
         since = view.show(oldest)
@@ -74,10 +72,8 @@ def fetch_unsent(connection: sa.Connection, *, now: datetime) -> list[Message]:
 
 def look_at_queues(view: View) -> Iterator[Finding]:
     """Look for queues that no worker takes, or that workers do not take fast enough."""
-    connection = view.connection
-    behind = fetch_stuck(connection, older_than=UNTAKEN_AFTER, app=view.app)
+    behind = fetch_stuck(view.connection, older_than=UNTAKEN_AFTER, app=view.app)
     stuck = {queue: (count, oldest) for queue, count, oldest in behind}
-    pauses = fetch_queue_pauses(connection)
     for queue in Queue:
         waiting = [
             each
@@ -87,8 +83,7 @@ def look_at_queues(view: View) -> Iterator[Finding]:
         found = _describe_waiting(view, waiting)
         takers = figures.find_takers(view.seen, queue)
         subject = f"queue {queue.value}"
-        if queue in pauses:
-            pause = pauses[queue].seen_by(view.app)
+        if pause := view.queue_pauses.get(queue):
             yield Finding(
                 subject,
                 Health.DOUBTFUL,
@@ -203,8 +198,7 @@ def look_at_held(view: View) -> Iterator[Finding]:
 
 def look_at_troubles(view: View) -> Iterator[Finding]:
     """Report what failed, was missed or became uncertain within the last hour."""
-    troubles = figures.fetch_troubles(view.connection)
-    for each in troubles[:_NAMED]:
+    for each in view.troubles[:_NAMED]:
         many = format_count(each.count, each.state, each.state)
         if each.state == "uncertain":
             many = format_count(each.count, "mail uncertain", "mails uncertain")
@@ -212,20 +206,19 @@ def look_at_troubles(view: View) -> Iterator[Finding]:
         why = f" ({each.reason})" if each.reason else ""
         found = f"app {each.app}: {many}{why}, the last {ago} ago"
         yield Finding("last hour", Health.DOUBTFUL, found)
-    if len(troubles) > _NAMED:
-        more = len(troubles) - _NAMED
+    more = len(view.troubles) - _NAMED
+    if more > 0:
         found = f"{more} more kinds: see Now, or minutehand status --json"
         yield Finding("last hour", Health.DOUBTFUL, found)
-    if not troubles:
+    if not view.troubles:
         found = "nothing failed, was missed or is uncertain"
         yield Finding("last hour", Health.GOOD, found)
 
 
 def look_at_uncertain(view: View) -> Iterator[Finding]:
     """Look for mails that somebody has to decide about, however old."""
-    uncertain = figures.count_uncertain(view.connection, app=view.app)
-    if uncertain:
-        many = format_count(uncertain, "mail is", "mails are")
+    if view.uncertain:
+        many = format_count(view.uncertain, "mail is", "mails are")
         where = "Mails, or minutehand mails list --state uncertain"
         todo = f"See {where}, and then confirm or resend them"
         found = f"{many} uncertain: sent, or perhaps not. {todo}"
