@@ -172,18 +172,6 @@ def _is_paused_above(asked: sa.FromClause) -> sa.ColumnElement[bool]:
     return asked.c.app.in_(apps) | (whole & (asked.c.queue != Queue.DEFAULT))
 
 
-def fetch_left(
-    connection: sa.Connection, *, until: datetime
-) -> tuple[int, datetime | None]:
-    """Return how many actions have been due by *until*, and since when (None: none)."""
-    row = connection.execute(
-        sa.select(sa.func.count(), sa.func.min(_action.next_due_at)).where(
-            _IS_DUE, _action.next_due_at <= until, ~_is_paused_above(scheduled_actions)
-        )
-    ).one()
-    return row[0], row[1]
-
-
 @cache
 def _due_statement(dialect: str) -> sa.Executable:
     uids = json_rows(dialect, {"uid": sa.Text()}, "uids")

@@ -23,8 +23,9 @@ import structlog
 
 from celery_app.foreign_queues import Silence, describe_silence
 from celery_app.task_sender import CeleryTaskSender
+from dispatch.locked_rows import LOCK_PATIENCE
 from models.database.engine import make_engine, reading, writing
-from models.errors import MinutehandError, StepError
+from models.errors import LockedError, MinutehandError, StepError
 from operations.fleet.processes import read_installation
 from operations.foreign_tasks import TaskAnswer, TaskSender
 from operations.task_ends import (
@@ -173,7 +174,10 @@ class AnswerReader:
         return taken
 
     def _keep(self, answers: Sequence[TaskAnswer]) -> None:
-        record_answers(self.engine, answers, self.sender.fetch_failure)
+        try:
+            record_answers(self.engine, answers, self.sender.fetch_failure)
+        except LockedError as error:  # by whoever holds one of their operations
+            raise StepError(str(error), permanent=False) from error
 
     def _rest(self, name: str | None, error: StepError) -> None:
         self._rests[name] = self.monotonic() + REST_S
@@ -239,8 +243,11 @@ _Place = tuple[str | None, str | None, str]
 def reading_answers(settings: Settings) -> Iterator[None]:
     """Read answers in a thread while the block runs."""
     stop = threading.Event()
-    engine = make_engine(settings.database_url, timeout=settings.database_timeout)
-
+    engine = make_engine(
+        settings.database_url,
+        timeout=settings.database_timeout,
+        lock_timeout=LOCK_PATIENCE,
+    )
     reader = AnswerReader(
         engine,
         CeleryTaskSender(settings, partial(read_installation, engine)),

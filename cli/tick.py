@@ -180,7 +180,8 @@ def _tick(scheduler: Scheduler, instant: datetime | None) -> TickReport:
     dispatcher = scheduler.dispatcher
     if instant is None:
         return scheduler.tick(ask_database(read_clock))
-    do_all(partial(end_due_pauses, scheduler.engine, scheduler.leader, now=instant))
+    leader, locked = scheduler.leader, dispatcher.locked
+    do_all(partial(end_due_pauses, scheduler.engine, leader, locked, now=instant))
     # Not scheduler.tick: it would take another instant for a jump of the clock.
     return run_tick(
         instant,

@@ -24,7 +24,7 @@ from actions.decide import ActionRevision
 from actions.due_rows import ask_advance, quarantine
 from actions.lease import Leader, LeadershipLostError
 from actions.tick import Dispatched
-from dispatch.locked_rows import LockedRows
+from dispatch.locked_rows import LockedRows, split
 from dispatch.outbox import Outbox
 from models.database.engine import read_clock, writing
 from models.database.tables import operations, scheduled_actions
@@ -42,7 +42,6 @@ from operations.sending.order import Message
 from telemetry import OCCURRENCES_RECORDED, OPERATIONS_RESCUED, Event
 
 log = structlog.get_logger()
-
 
 _GET_UID = attrgetter("action_uid")
 
@@ -263,10 +262,8 @@ class Dispatcher:
         Raises:
             LeadershipLostError, UnreachableError: As ``dispatch``.
         """
-        try:
-            returned, failed = self._reclaim()
-        except LockedError:  # by whoever holds an action that waits for one of them
-            returned, failed = self._reclaim(but_followed=True)
+        with self._leading() as connection:
+            returned, failed = reclaim_lost_workers(connection)
         self.outbox.forget_share()
         empty = self.outbox.find_empty_queues()
         with self._leading() as connection:
@@ -281,10 +278,6 @@ class Dispatcher:
             OPERATIONS_RESCUED.labels("pending").inc(returned + resent)
             OPERATIONS_RESCUED.labels("failed").inc(failed)
         return returned + failed + resent
-
-    def _reclaim(self, *, but_followed: bool = False) -> tuple[int, int]:
-        with self._leading() as connection:
-            return reclaim_lost_workers(connection, but_followed=but_followed)
 
     def _write(
         self,
@@ -303,9 +296,9 @@ class Dispatcher:
         """
         span = tracing.begin("flight", due=len(decisions))
         check = self.leader.ask_check(transaction)
-        free, held = self.locked.sift(
-            transaction, scheduled_actions.c.uid, decisions, _GET_UID
-        )
+        uids = map(_GET_UID, decisions)
+        held = self.locked.find(transaction, scheduled_actions.c.uid, uids)
+        free, _left = split(decisions, _GET_UID, held)
         advanced = ask_advance(transaction, free)
         choose_landed()  # while the database is at it
         # Before what is new is recorded: a run that a mark ends is in nobody's way.

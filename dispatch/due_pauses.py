@@ -14,9 +14,9 @@ from actions.pausing.pause_and_resume import let_go_on, write_pause
 from actions.pausing.pause_state import UNPAUSED, Pause, fetch_pause, fetch_paused_apps
 from actions.pausing.targets import WRITTEN_AT_ONCE, is_spreading, spread_part
 from actions.posting.revisions import SCHEDULER, lock_actions
+from dispatch.locked_rows import LockedRows
 from models.database.engine import reading, writing
 from models.database.tables import installation, scheduled_actions, small_apps
-from models.errors import LockedError
 from models.operation_state import Queue
 from telemetry import Event
 
@@ -63,7 +63,10 @@ def end_pauses(
         .order_by(small_apps.c.uid)
         .with_for_update(skip_locked=skip_locked)
     ).all()
-    whole = fetch_pause(connection, None, lock=True)
+    query = sa.select(installation.c.id).with_for_update(skip_locked=skip_locked)
+    if connection.execute(query).first() is None:
+        return 0
+    whole = fetch_pause(connection, None)
     rows = lock_actions(
         connection,
         _is_over(scheduled_actions, now),
@@ -106,7 +109,9 @@ def _is_over(table: sa.Table, now: datetime) -> sa.ColumnElement[bool]:
 log = structlog.get_logger()
 
 
-def end_due_pauses(engine: sa.Engine, leader: Leader, *, now: datetime) -> int:
+def end_due_pauses(
+    engine: sa.Engine, leader: Leader, locked: LockedRows, *, now: datetime
+) -> int:
     """
     Resume a part of what was paused until *now* (aware UTC) or before.
 
@@ -121,20 +126,16 @@ def end_due_pauses(engine: sa.Engine, leader: Leader, *, now: datetime) -> int:
     with reading(engine) as connection:
         if not has_ended_pause(connection, now=now):
             return 0
-    try:
-        actions, has_spread = _end_part(engine, leader, now)
-    except LockedError:  # by whoever holds one of them, which must not hold up others
-        actions, has_spread = _end_part(engine, leader, now, skip_locked=True)
+
+    def end_part() -> tuple[int, bool]:
+        with writing(engine) as connection:
+            leader.check(connection)
+            left = locked.left_out is not None
+            actions = end_pauses(connection, now=now, skip_locked=left)
+            return actions, not actions and spread_part(connection)
+
+    actions, has_spread = locked.do_without(end_part)
     if has_spread:
         return WRITTEN_AT_ONCE
     log.info(Event.PAUSE_ENDED, actions=actions)
     return actions
-
-
-def _end_part(
-    engine: sa.Engine, leader: Leader, now: datetime, *, skip_locked: bool = False
-) -> tuple[int, bool]:
-    with writing(engine) as connection:
-        leader.check(connection)
-        actions = end_pauses(connection, now=now, skip_locked=skip_locked)
-        return actions, not actions and spread_part(connection)

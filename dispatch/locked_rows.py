@@ -1,23 +1,16 @@
-"""
-Rows that another session keeps locked: they hold up no others.
-
-A forgotten shell keeps a row of PostgreSQL locked until its transaction ends, and a
-statement that writes a thousand rows would wait for that one. SQLite has no locks of
-rows.
-"""
+"""Whether a leader waits for rows that another session keeps locked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
-from functools import cache
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
 import structlog
 
-from models.database.engine import json_rows, make_rows_json
+from models.database.held_rows import find_held
 from models.database.transaction import Transaction
 from models.errors import LockedError
 from telemetry import Event
@@ -28,27 +21,24 @@ log = structlog.get_logger()
 #: deadlock (a second), and no tick is two seconds late.
 LOCK_PATIENCE = timedelta(seconds=1.5)
 
-#: The most rows that one line of the log names.
-_NAMED = 10
-
 _Item = TypeVar("_Item")
+_Key = TypeVar("_Key")
 _Written = TypeVar("_Written")
 
 
 @dataclass(slots=True)
 class LockedRows:
     """
-    Whether rows are waited for, as long as the session waits for any lock, or left out.
+    Rows are waited for, until that was in vain; then those that are locked are left out
+    until none was for a whole tick.
 
-    They are left out from the first wait that was in vain, until none was for a whole
-    tick. Whatever is left out is found again by whoever looks next: nothing is written
-    of it.
+    Whoever looks next finds them again: nothing is written of them.
+
+    Args:
+        left_out: The keys of what was, since the last tick. None: rows are waited for.
     """
 
-    are_left_out: bool = False
-    #: Of this tick, and since rows are left out.
-    _left: bool = False
-    _told: set[object] = field(default_factory=set)
+    left_out: set[object] | None = None
 
     def do_without(self, write: Callable[[], _Written]) -> _Written:
         """
@@ -70,56 +60,38 @@ class LockedRows:
         Raises:
             LockedError: *error*, if that was so already.
         """
-        if self.are_left_out:
+        if self.left_out is not None:
             raise error
         log.warning(Event.LOCK_HELD, error=str(error))
-        self.are_left_out = True
+        self.left_out = set()
 
     def end_tick(self) -> None:
         """Wait for rows again if none was left out since the last tick."""
-        if not self._left:
-            self.are_left_out = False
-            self._told.clear()
-        self._left = False
+        self.left_out = set() if self.left_out else None
 
-    def sift(
+    def find(
         self,
         transaction: Transaction,
         key: sa.Column[Any],
-        items: Sequence[_Item],
-        get_key: Callable[[_Item], object],
-    ) -> tuple[Sequence[_Item], Sequence[_Item]]:
-        """
-        Lock the rows of *items*; return those that were free, and those to leave out.
-
-        While rows are waited for, do nothing, and leave none out.
-
-        Args:
-            key: The column of what *get_key* gives.
-        """
-        if not (self.are_left_out and items):
-            return items, ()
-        keys = [get_key(item) for item in items]
-        statement = _free_statement(transaction.connection.dialect.name, key)
-        given = make_rows_json([{"key": each} for each in keys])
-        answer = transaction.ask(statement, {"given": given})
-        transaction.wait(lambda: None)
-        found = {each for (each,) in answer.rows}
-        free = [item for item in items if get_key(item) in found]
-        held = [item for item in items if get_key(item) not in found]
-        self._left |= bool(held)
-        if new := set(keys) - found - self._told:
-            self._told |= new
-            first = sorted(map(str, new))[:_NAMED]
-            log.warning(Event.ROWS_LEFT_OUT, table=key.table.name, first=first)
-        return free, held
+        keys: Iterable[_Key],
+        *where: sa.ColumnElement[bool],
+    ) -> set[_Key]:
+        """Return what of *keys* to leave out, as ``find_held``; lock all others."""
+        if self.left_out is None:
+            return set()
+        held = find_held(transaction, key, keys, *where)
+        if new := held - self.left_out:
+            self.left_out |= new
+            named = {"table": key.table.name, "first": str(min(new, key=str))}
+            log.warning(Event.ROWS_LEFT_OUT, rows=len(new), **named)
+        return held
 
 
-@cache
-def _free_statement(dialect: str, key: sa.Column[Any]) -> sa.Executable:
-    given = json_rows(dialect, {"key": key.type}, "given")
-    return (
-        sa.select(key)
-        .where(key.in_(sa.select(given.c.key)))
-        .with_for_update(key_share=True, skip_locked=True)
-    )
+def split(
+    items: Sequence[_Item], get_key: Callable[[_Item], _Key], held: Container[_Key]
+) -> tuple[Sequence[_Item], Sequence[_Item]]:
+    """Return those of *items* whose key is not among *held*, and the others."""
+    if not held:
+        return items, ()
+    free = [each for each in items if get_key(each) not in held]
+    return free, [each for each in items if get_key(each) in held]

@@ -19,7 +19,7 @@ import structlog
 
 import tracing
 from actions.lease import clear_send_failure, record_send_failure
-from dispatch.locked_rows import LockedRows
+from dispatch.locked_rows import LockedRows, split
 from dispatch.task_outbox import TaskOutbox
 from models.database.engine import SELECT_NOW
 from models.database.tables import operations
@@ -133,11 +133,13 @@ class Outbox:
             locked: What is locked may be left out: it is marked later.
         """
         known, error = len(self._unmarked), self._error
+        ids = (each.id for batch in self._unmarked for each in batch.messages)
+        held = locked.find(transaction, operations.c.id, ids)
         batches, left = [], []
         for messages, sent_at in self._unmarked:
-            free, held = locked.sift(transaction, operations.c.id, messages, _GET_ID)
+            free, late = split(messages, _GET_ID, held)
             batches += [_Batch(free, sent_at)] * bool(free)
-            left += [_Batch(held, sent_at)] * bool(held)
+            left += [_Batch(late, sent_at)] * bool(late)
         asked_at = self.monotonic()
         for messages, sent_at in batches:
             mark_sent(transaction, messages, seconds_ago=asked_at - sent_at)

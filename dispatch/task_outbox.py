@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from operator import attrgetter
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -21,15 +20,16 @@ import sqlalchemy as sa
 import structlog
 
 import tracing
-from dispatch.locked_rows import LockedRows
+from dispatch.locked_rows import LockedRows, split
 from models.database.engine import reading
-from models.database.tables import operations, scheduled_actions
+from models.database.tables import operations
 from models.database.transaction import Transaction
 from models.errors import StepError
 from models.operation_state import FINAL_STATES, Queue
 from operations.fleet.processes import fetch_secret
 from operations.following import find_followers, record_following
 from operations.foreign_tasks import ForeignTask
+from operations.running.step_records import find_held_ends
 from operations.sending.order import Message
 from operations.sending.tasks import (
     Ready,
@@ -47,8 +47,6 @@ log = structlog.get_logger()
 
 #: How long what a broker did not take is put off.
 PUT_OFF = timedelta(seconds=10)
-
-_GET_UID = attrgetter("uid")
 
 
 def _get_id(timed: tuple[float, TaskMark]) -> UUID:
@@ -267,21 +265,13 @@ class TaskOutbox:
         """
         self._collect()
         known = len(self._marks)
-        marks, left = locked.sift(
-            transaction, operations.c.id, tuple(self._marks), _get_id
-        )
-        ended = [m.operation_id for _, m in marks if m.state in FINAL_STATES]
-        if locked.are_left_out:
-            # What follows an end is recorded with it, and locks the action that does.
-            followers = find_followers(transaction.connection, ended)
-            _, held = locked.sift(
-                transaction, scheduled_actions.c.uid, followers, _GET_UID
-            )
-            late = {each.ended_id for each in held}
-            left = [*left, *(each for each in marks if _get_id(each) in late)]
-            marks = [each for each in marks if _get_id(each) not in late]
-            ended = [each for each in ended if each not in late]
-        self._ended = ended
+        ids = map(_get_id, self._marks)
+        held = locked.find(transaction, operations.c.id, ids)
+        if locked.left_out is not None:
+            ends = {m.operation_id for _, m in self._marks if m.state in FINAL_STATES}
+            held |= find_held_ends(transaction, ends - held, find=locked.find)
+        marks, left = split(tuple(self._marks), _get_id, held)
+        self._ended = [m.operation_id for _, m in marks if m.state in FINAL_STATES]
         if marks:
             now = self.monotonic()
             write_marks(

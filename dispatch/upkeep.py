@@ -40,6 +40,9 @@ log = structlog.get_logger()
 #: for what somebody has paused or resumed.
 RESCUE_EVERY_S = 5.0
 
+#: Seconds until a kind of work is tried again that waited in vain for a lock.
+LOCKED_AGAIN_S = 5.0
+
 #: Seconds between two looks at what tasks are due within a minute.
 LEARN_EVERY_S = 15.0
 
@@ -71,9 +74,14 @@ class _Work:
         """Do a part, if it is time; return whether more is left."""
         if monotonic() < self.at:
             return False
-        is_left = bool(self.do_part())
+        pause_s = self.every_s
+        try:
+            is_left = bool(self.do_part())
+        except LockedError as error:  # which holds up no other kind
+            log.warning(Event.LOCK_HELD, error=str(error))
+            is_left, pause_s = False, LOCKED_AGAIN_S
         if not is_left:
-            self.at = monotonic() + self.every_s
+            self.at = monotonic() + pause_s
         return is_left
 
 
@@ -109,6 +117,7 @@ class Upkeep:
         """Rescue at the first look; notice after the first tick."""
         self._engine = engine
         self._leader = leader
+        self._locked = dispatcher.locked
         self._monotonic = monotonic
         self._noticer = noticer
         self._notices = _Work(self._notice, every_s=NEVER, at=NEVER)
@@ -136,22 +145,18 @@ class Upkeep:
 
         Whoever pauses an action until seven wants its run of seven. If there are more
         than a part, the look ends the others, and the next tick decides about them; so
-        it is if somebody keeps the row of an app locked.
+        it is if somebody keeps one of them locked.
 
         Raises:
             LeadershipLostError, UnreachableError: Nothing was written.
         """
-        self._begun_at = now
-        try:
-            is_left = self._end_pauses()
-        except LockedError as error:
-            log.warning(Event.LOCK_HELD, error=str(error))
-            is_left = True
-        if is_left:
-            self._pauses.at = self._monotonic()
+        self._begun_at, self._pauses.at = now, self._monotonic()
+        self._pauses.go_on(self._monotonic)
 
     def _end_pauses(self) -> int:
-        return end_due_pauses(self._engine, self._leader, now=self._begun_at)
+        return end_due_pauses(
+            self._engine, self._leader, self._locked, now=self._begun_at
+        )
 
     def note_tick(self, report: TickReport, *, took_s: float) -> None:
         """

@@ -24,6 +24,7 @@ from models.database.engine import (
     make_rows_json,
     read_clock,
 )
+from models.database.lists import select_given
 from models.database.tables import (
     CLAIMED,
     IS_REVISION,
@@ -33,9 +34,10 @@ from models.database.tables import (
     operations,
     scheduled_action_revisions,
 )
+from models.database.transaction import AtOnce
 from models.operation_state import OperationState, Queue, Reason, Trigger
-from operations.following import IS_FOLLOWED, record_following
-from operations.running.step_records import abandon_steps
+from operations.following import record_following
+from operations.running.step_records import abandon_steps, find_held_ends
 from operations.turns import EACH_LANE, select_queued
 
 _run = operations.c
@@ -88,19 +90,7 @@ def _canceled_statement() -> sa.Executable:
     return sa.update(operations).where(*ended, free).values(**NO_CLAIM)
 
 
-@cache
-def _exhausted_statement(*which: Any) -> sa.Executable:
-    exhausted = *_EXPIRED, _attempts_left <= 0
-    return (
-        sa.update(operations)
-        .where(*exhausted, _run.id.in_(_select_free(*exhausted, *which)))
-        .values(
-            reason=Reason.WORKER_LOST,
-            error="in every attempt, the worker was lost",
-            **_FAILED,
-        )
-        .returning(_run.id)
-    )
+_SELECT_EXHAUSTED = _select_free(*_EXPIRED, _attempts_left <= 0)
 
 
 @cache
@@ -130,37 +120,32 @@ def _return_statement(dialect: str) -> sa.Update:
     )
 
 
-_UNFOLLOWED = ~IS_FOLLOWED
-
-
-def reclaim_lost_workers(
-    connection: sa.Connection, *, but_followed: bool = False
-) -> tuple[int, int]:
+def reclaim_lost_workers(connection: sa.Connection) -> tuple[int, int]:
     """
     Take operations from workers whose lease ran out.
-
-    Args:
-        but_followed: Leave those that fail if an action waits for their end: its row
-            may be locked, which must not hold up the others.
 
     Returns:
         How many operations wait for their next attempt, and how many failed.
     """
     connection.execute(_canceled_statement())
-    which = (_UNFOLLOWED,) if but_followed else ()
-    failed = connection.execute(_exhausted_statement(*which))
-    failed_ids = failed.scalars().all()
-    _end_steps(connection, failed_ids, Reason.WORKER_LOST)
+    exhausted = connection.scalars(_SELECT_EXHAUSTED).all()
+    held = find_held_ends(AtOnce(connection), exhausted)
+    failed = [each for each in exhausted if each not in held]
+    if failed:
+        error = "in every attempt, the worker was lost"
+        which = _run.id.in_(select_given(connection, failed))
+        _update(connection, which, reason=Reason.WORKER_LOST, error=error, **_FAILED)
+        _end_steps(connection, failed, Reason.WORKER_LOST)
     rows = []
     for id_, left, document in connection.execute(_expired_statement()):
         pause = read_back_off(document or {}).find_pause(LOSS_DELAY, left=left)
         rows.append({"id": id_, "pause_s": pause.total_seconds()})
     if not rows:
-        return 0, len(failed_ids)
+        return 0, len(failed)
     returned = connection.execute(
         _return_statement(connection.dialect.name), {"given": make_rows_json(rows)}
     )
-    return returned.rowcount, len(failed_ids)
+    return returned.rowcount, len(failed)
 
 
 def _end_steps(connection: sa.Connection, failed: Sequence[UUID], error: str) -> None:

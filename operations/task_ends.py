@@ -20,6 +20,7 @@ from pydantic import JsonValue
 
 import tracing
 from models.database.engine import db_now, reading, writing
+from models.database.held_rows import find_held
 from models.database.tables import (
     AWAITING,
     IS_REVISION,
@@ -27,6 +28,7 @@ from models.database.tables import (
     operations,
     scheduled_action_revisions,
 )
+from models.database.transaction import AtOnce
 from models.operation import RUN_TASK, order_steps
 from models.operation_state import OperationState
 from models.run_task import RunTaskModel
@@ -35,6 +37,7 @@ from operations.fleet.processes import fetch_secret
 from operations.following import record_following
 from operations.foreign_tasks import ForeignTask, TaskAnswer, name_task, read_token
 from operations.operation_log import LONGEST_ERROR, shorten
+from operations.running.step_records import find_held_ends
 
 _run = operations.c
 _revision = scheduled_action_revisions.c
@@ -185,19 +188,13 @@ def _end(
     ended: list[task_marks.TaskMark] = []
     with writing(engine) as connection:
         # No two transactions may wait for each other: what is locked is left for later.
-        given = task_marks.given_marks(connection.dialect.name)
-        locked = connection.execute(
-            sa.select(_run.id)
-            .where(_run.id.in_(sa.select(given.c.operation_id)))
-            .order_by(_run.id)
-            .with_for_update(of=operations, skip_locked=True),
-            task_marks.make_values(ends),
-        )
-        ids = set(locked.scalars())
-        mine = [end for end in ends if end.operation_id in ids]
+        ids, transaction = {each.operation_id for each in ends}, AtOnce(connection)
+        held = find_held(transaction, _run.id, ids)
+        held |= find_held_ends(transaction, ids - held)
+        mine = [end for end in ends if end.operation_id not in held]
         ended += _write(connection, mine, condition)
     for each in ends:
-        if each.operation_id not in ids:
+        if each.operation_id in held:
             with writing(engine) as connection:
                 ended += _write(connection, [each], condition)
     for each in ended[: tracing.MOST]:

@@ -48,6 +48,7 @@ _POSTGRES_OPTIONS = (
     *("-c", "full_page_writes=off"),
     *("-c", "shared_buffers=64MB"),
     *("-c", "max_connections=200"),
+    *("-c", "max_prepared_transactions=4"),
     *("-c", "unix_socket_directories="),
     *("-c", "log_min_messages=fatal"),
 )

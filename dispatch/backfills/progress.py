@@ -106,12 +106,12 @@ def advance_backfill(
     row = connection.execute(
         sa.select(backfills)
         .where(backfills.c.id == backfill_id, OPEN_BACKFILLS.of("backfills"))
-        .with_for_update()
+        # The leader waits for nobody who changes it, or its action.
+        .with_for_update(skip_locked=True)
     ).one_or_none()
     if row is None:
-        return  # it ended meanwhile
+        return  # it ended meanwhile, or its turn comes later
     whose = scheduled_actions.c.uid == row.action_uid
-    # The leader waits for nobody who changes it.
     free = sa.select(scheduled_actions).where(whose).with_for_update(skip_locked=True)
     action = connection.execute(free).one_or_none()
     if action is None and connection.scalar(sa.select(sa.exists().where(whose))):

@@ -90,12 +90,8 @@ _DISK_FULL, _NO_SPACE = "53100", "No space left on device"
 #: What SQLite says if its file cannot grow, and if another one writes for too long.
 _FULL_FILE, _LOCKED_FILE = "database or disk is full", "database is locked"
 
-#: SQLSTATE of a lock that was waited for in vain; and the query for who holds it.
+#: SQLSTATE of a lock that was waited for in vain.
 _LOCKED = "55P03"
-_HOLDERS = (
-    "select pid, usename, state, query from pg_stat_activity where pid in"
-    " (select unnest(pg_blocking_pids(pid)) from pg_locks where not granted)"
-)
 
 #: SQLSTATE of a transaction that was taken back, since it and another one waited for
 #: each other.
@@ -127,8 +123,7 @@ def make_unreachable(error: BaseException) -> UnreachableError:
         )
     if _get_state(cause) == _LOCKED:
         said += (
-            f". Another session holds that lock: {_HOLDERS}. Let it end its"
-            " transaction, or end it: select pg_terminate_backend(PID)"
+            ". Another session holds that lock; the doctor names it (minutehand doctor)"
         )
     if said == _LOCKED_FILE:
         said += (

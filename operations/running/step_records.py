@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -22,14 +22,21 @@ from pydantic import JsonValue
 from sqlalchemy.sql.dml import ReturningUpdate
 
 from models.database.engine import db_now, execute_at_once, writing
+from models.database.held_rows import find_held
 from models.database.lists import select_given
-from models.database.tables import deliveries, operation_steps, operations
+from models.database.tables import (
+    deliveries,
+    operation_steps,
+    operations,
+    scheduled_actions,
+)
+from models.database.transaction import Transaction
 from models.operation_state import OPEN_STEPS, MailState, OperationState, StepState
 from operations import operation_log
 from operations.claiming.claim import finish, finish_statement
 from operations.claiming.claimed import RESENT_KEY, RETURN_KEY, STEPS_KEY, Claim
 from operations.claiming.statements import begin_statement
-from operations.following import IS_FOLLOWED
+from operations.following import IS_FOLLOWED, find_followers
 
 _step = operation_steps.c
 
@@ -358,6 +365,9 @@ def _step_statement(clock_column: str | None, columns: tuple[str, ...]) -> sa.Up
     return statement.values({clock_column: db_now()})
 
 
+_IS_SENDING = deliveries.c.state == MailState.SENDING
+
+
 def skip_open_steps(connection: sa.Connection, operation_ids: Sequence[UUID]) -> None:
     """Close the steps that will not run any more; lock their operations first."""
     ids = select_given(connection, operation_ids)
@@ -369,11 +379,30 @@ def skip_open_steps(connection: sa.Connection, operation_ids: Sequence[UUID]) ->
     # A worker that was sending a mail can no longer record whether it left.
     connection.execute(
         sa.update(deliveries)
-        .where(
-            deliveries.c.operation_id.in_(ids), deliveries.c.state == MailState.SENDING
-        )
+        .where(deliveries.c.operation_id.in_(ids), _IS_SENDING)
         .values(state=MailState.UNCERTAIN, updated_at=db_now())
     )
+
+
+def find_held_ends(
+    transaction: Transaction,
+    operation_ids: Collection[UUID],
+    find: Callable[..., set[Any]] = find_held,
+) -> set[UUID]:
+    """
+    Return which of *operation_ids* cannot end without a wait for another session.
+
+    It has locked a step, a mail under way, or an action that follows; *find* locks what
+    is free.
+    """
+    if not operation_ids:
+        return set()
+    held = find(transaction, _step.operation_id, operation_ids)
+    held |= find(transaction, deliveries.c.operation_id, operation_ids, _IS_SENDING)
+    followers = find_followers(transaction.connection, operation_ids)
+    uids = {each.uid for each in followers}
+    late = find(transaction, scheduled_actions.c.uid, uids)
+    return held | {each.ended_id for each in followers if each.uid in late}
 
 
 def reset_steps(

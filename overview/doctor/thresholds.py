@@ -5,6 +5,9 @@ from datetime import timedelta
 #: Ticks are a minute apart, and one that takes some seconds is not late.
 TICK_LATE_AFTER = timedelta(seconds=90)
 
+#: No transaction of ours lasts as long, and others have no need to.
+LOCKED_AFTER = timedelta(seconds=10)
+
 #: Heartbeats that a leader may miss: one of them may just be on its way.
 LOST_BEATS = 2
 

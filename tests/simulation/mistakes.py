@@ -353,9 +353,8 @@ def finish_any(
 # -- rescue --------------------------------------------------------------------
 
 
-def rescue_none(_connection: sa.Connection, *, but_followed: bool) -> tuple[int, int]:
+def rescue_none(_connection: sa.Connection) -> tuple[int, int]:
     """Forget the operations whose worker died."""
-    del but_followed
     return 0, 0
 
 
@@ -365,9 +364,8 @@ def resend_none(_connection: sa.Connection, *, empty_queues: Any) -> int:
     return 0
 
 
-def rescue_living(connection: sa.Connection, *, but_followed: bool) -> tuple[int, int]:
+def rescue_living(connection: sa.Connection) -> tuple[int, int]:
     """Take operations from workers whose lease holds."""
-    del but_followed
     done = connection.execute(
         sa.update(rows)
         .where(rows.c.state == OperationState.RUNNING, rows.c.attempt == 1)

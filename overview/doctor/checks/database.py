@@ -16,7 +16,7 @@ from migrations.schema_revisions import check_schema
 from models.database.engine import is_pooled, make_engine, writing
 from models.database.journal import rolled_back
 from models.database.sqlite_place import find_sqlite_file
-from models.database.tables import metadata, small_apps
+from models.database.tables import leases, metadata, small_apps
 from models.errors import (
     BrokerUnreachableError,
     RefusedError,
@@ -28,7 +28,7 @@ from operations.fleet.processes import measure_free
 from operations.fleet.strangers import fetch_strangers
 from overview.doctor.checks.scheduler import is_tick_late
 from overview.doctor.finding import Finding, Health, View
-from overview.doctor.thresholds import NO_SPACE
+from overview.doctor.thresholds import LOCKED_AFTER, NO_SPACE
 from settings import Settings
 
 _UNWRITTEN = (
@@ -118,6 +118,55 @@ def _find_read_only(connection: sa.Connection) -> str | None:
             " role. Switch it off."
         )
     return None
+
+
+#: Who has locked rows, or all, of which tables of ours: sessions of others, since ours
+#: end by themselves, and prepared transactions. Not every role may know since when.
+_HOLDERS = sa.text(
+    """
+    SELECT a.pid, quote_literal(p.gid) AS gid,
+        coalesce(a.xact_start, p.prepared) AS since,
+        concat_ws(', ', a.usename, p.owner, a.application_name) AS who,
+        string_agg(DISTINCT l.relation::regclass::text, ', ') AS tables
+    FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
+        LEFT JOIN (
+            pg_locks x JOIN pg_prepared_xacts p ON x.transactionid = p.transaction
+        ) ON l.pid IS NULL AND x.virtualtransaction = l.virtualtransaction
+    WHERE l.database = (
+            SELECT oid FROM pg_database WHERE datname = current_database()
+        ) -- or a copy's table has the same number
+        AND l.relation::regclass::text = ANY(:ours)
+        AND l.granted
+        AND l.mode NOT IN ('AccessShareLock', 'ShareUpdateExclusiveLock')
+        AND a.application_name IS DISTINCT FROM 'minutehand'
+        AND (coalesce(a.xact_start, p.prepared) > :until) IS NOT TRUE
+    GROUP BY 1, 2, 3, 4
+    ORDER BY 3, 1
+    """
+)
+
+
+def look_at_locks(view: View) -> Iterator[Finding]:
+    """Look who keeps rows locked that we may have to write."""
+    if view.connection.dialect.name != "postgresql":
+        return
+    given = {"ours": sorted(metadata.tables), "until": view.now - LOCKED_AFTER}
+    for row in view.connection.execute(_HOLDERS, given):
+        name, end = f"session {row.pid}", f"select pg_terminate_backend({row.pid})"
+        if row.pid is None:
+            name, end = (
+                f"prepared transaction {row.gid}",
+                f"rollback prepared {row.gid}",
+            )
+        since = "" if row.since is None else f" since {view.show(row.since)}"
+        what = "What it holds waits, and all else goes on"
+        if leases.name in row.tables.split(", "):
+            what = "The scheduler stands still until then"
+        detail = (
+            f"{name} ({row.who}) keeps rows of {row.tables} locked{since}. {what}. Let"
+            f" it end its transaction, or end it: {end}"
+        )
+        yield Finding("locks", Health.BAD, detail, "rows are locked", row.since)
 
 
 def look_at_grants(view: View) -> Iterator[Finding]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-import sqlalchemy as sa
-
-from actions.due_rows import fetch_left
 from actions.lease import Holder, get_set_back
 from models.database.engine import TOLERATED_SKEW
-from models.units import format_age, format_count
+from models.units import format_age
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import LAG_LONG, LOST_BEATS, TICK_LATE_AFTER
 from overview.installation.leaders import find_standbys
@@ -107,39 +104,6 @@ def is_tick_late(
 def is_ahead(at: datetime, now: datetime) -> bool:
     """Return whether *at* is of a clock that was set back since."""
     return at - now > TOLERATED_SKEW
-
-
-#: Sessions of others that have locked rows of a table of ours.
-_LOCKING = sa.text(
-    """
-    SELECT DISTINCT a.pid, concat_ws(', ', a.usename, a.application_name) AS who
-    FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-    WHERE l.relation = CAST('scheduled_actions' AS regclass)
-        AND a.datname = current_database() -- or a copy's table has the same number
-        AND l.mode IN ('RowShareLock', 'RowExclusiveLock')
-        AND a.application_name <> 'minutehand'
-    ORDER BY a.pid
-    """
-)
-
-
-def look_at_locks(view: View) -> Iterator[Finding]:
-    """Look for actions that ticks leave out, since somebody keeps their rows locked."""
-    connection, ticked_at = view.connection, view.ticked_at
-    if connection.dialect.name != "postgresql" or ticked_at is None:
-        return
-    count, since = fetch_left(connection, until=ticked_at - TICK_LATE_AFTER)
-    if since is not None and (holders := connection.execute(_LOCKING).all()):
-        whose = "; ".join(f"{pid} ({who})" for pid, who in holders)
-        detail = (
-            f"{format_count(count, 'action has', 'actions have')} been due since"
-            f" {view.show(since)}, and a session keeps the rows locked: {whose}. Let it"
-            f" end its transaction, or end it: select"
-            f" pg_terminate_backend({holders[0].pid}). Then they are decided, as all"
-            " others are meanwhile."
-        )
-        title = "rows of actions are locked"
-        yield Finding("locks", Health.BAD, detail, title, since)
 
 
 def look_at_set_back(view: View) -> Iterator[Finding]:

@@ -229,7 +229,8 @@ def test_what_was_paused_until_before_now_is_missed(
     action = fetch_action(engine, uid)
     second = restore(call, made_at)
     dispatcher = make_dispatcher(engine)
-    end_due_pauses(engine, dispatcher.leader, now=get_now(engine))
+    leader, locked = dispatcher.leader, dispatcher.locked
+    end_due_pauses(engine, leader, locked, now=get_now(engine))
     tick(dispatcher, get_now(engine))
 
     missed, *runs = fetch_all(engine)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
 import pytest
 import sqlalchemy as sa
@@ -12,8 +14,10 @@ from structlog.testing import capture_logs
 
 from models.database.engine import make_engine, reading
 from models.database.tables import (
+    deliveries,
     installation,
     leases,
+    operation_steps,
     operations,
     scheduled_actions,
     small_apps,
@@ -31,6 +35,8 @@ from tests.integration.dispatch.test_task_outbox import Case
 from tests.scheduling import (
     MINUTE,
     FakeSender,
+    add_mails,
+    add_steps,
     backdate,
     edit,
     edit_action,
@@ -84,13 +90,22 @@ def hold_operation(engine: sa.Engine, id_: object) -> AbstractContextManager[Non
     return locking(engine, operations, operations.c.id == id_)
 
 
+def add_lost(engine: sa.Engine, number: int, **values: Any) -> UUID:
+    """Add an operation whose worker was lost long ago."""
+    lost = put(engine, number, **values)
+    must_claim(engine, lost)
+    long_ago = get_now(engine) - 10 * RESEND_AFTER
+    edit(engine, lost, lease_expires_at=long_ago)
+    return lost
+
+
 @pytest.mark.parametrize("place", [0, 3, 6])
 def test_locked_action_is_left_out_of_a_tick(
     postgres_engine: sa.Engine, hasty_engine: sa.Engine, place: int
 ):
     """
-    All others are decided, recorded and sent at once, those of its chunk, too; it is
-    told of, once, and the next tick decides about it.
+    All others are decided, recorded and sent at once, those of its chunk, too; each
+    tick tells of it, and the first without the lock decides about it.
     """
     uids = make_due(postgres_engine, 7)
     sender = FakeSender()
@@ -102,8 +117,9 @@ def test_locked_action_is_left_out_of_a_tick(
 
     assert (7, 6, 6, 1) == (report.due, report.recorded, report.sent, report.locked)
     assert (1, 0, 1) == (again.due, again.recorded, again.locked)
-    assert [Event.LOCK_HELD, Event.ROWS_LEFT_OUT] == [each["event"] for each in logs]
-    assert [uids[place]] == logs[1]["first"]
+    told = [Event.LOCK_HELD, Event.ROWS_LEFT_OUT, Event.ROWS_LEFT_OUT]
+    assert told == [each["event"] for each in logs]
+    assert ("scheduled_actions", uids[place]) == (logs[1]["table"], logs[1]["first"])
     assert uids[place] not in {row.action_uid for row in fetch_all(postgres_engine)}
 
     report = fly(dispatcher, hasty_engine)
@@ -134,7 +150,7 @@ def test_lock_that_lasts_is_waited_for_once(
 
     held = [each for each in logs if each["event"] == Event.LOCK_HELD]
     assert 2 == len(held)
-    assert "pg_blocking_pids" in held[0]["error"]
+    assert "minutehand doctor" in held[0]["error"]
 
 
 def test_events_that_come_while_an_action_is_locked_are_decided_later(
@@ -174,7 +190,8 @@ def test_locked_operation_is_marked_later(
         assert [made] == waiting
 
     assert len(uids) + 1 == len(sender.ids)
-    assert [Event.LOCK_HELD, Event.ROWS_LEFT_OUT] == [each["event"] for each in logs]
+    told = [Event.LOCK_HELD, Event.ROWS_LEFT_OUT, Event.ROWS_LEFT_OUT]
+    assert told == [each["event"] for each in logs]
     assert 0 == dispatcher.send_waiting()
     assert_all_sent_once(postgres_engine, sender, 6)
 
@@ -207,7 +224,7 @@ def test_lease_that_is_locked_stops_the_tick(
     with (
         locking(postgres_engine, leases),
         capture_logs(),
-        pytest.raises(LockedError, match="pg_blocking_pids"),
+        pytest.raises(LockedError, match="minutehand doctor"),
     ):
         fly(dispatcher, hasty_engine)
 
@@ -303,10 +320,7 @@ def test_locked_operation_holds_up_the_rescue_of_no_other(
 ):
     """Those of lost workers go back, and lost messages are sent again."""
     long_ago = get_now(postgres_engine) - 10 * RESEND_AFTER
-    lost = [put(postgres_engine, number) for number in range(2)]
-    for each in lost:
-        must_claim(postgres_engine, each)
-        edit(postgres_engine, each, lease_expires_at=long_ago)
+    lost = [add_lost(postgres_engine, number) for number in range(2)]
     unheard = [
         put(postgres_engine, number, state="queued", sent_at=long_ago, sends=1)
         for number in (2, 3)
@@ -331,30 +345,57 @@ def test_locked_action_that_follows_a_lost_run_holds_up_the_rescue_of_no_other(
     first = post(postgres_engine, name="first").uid
     after = {"after_action": "first", "on": "failure"}
     follower = post(postgres_engine, name="second", when=after, overlap="skip").uid
-    long_ago = get_now(postgres_engine) - 10 * RESEND_AFTER
-    lost = [put(postgres_engine, 0, action_uid=first, attempts_allowed=1)]
-    lost += [put(postgres_engine, 1)]
-    for each in lost:
-        must_claim(postgres_engine, each)
-        edit(postgres_engine, each, lease_expires_at=long_ago)
+    lost = [
+        add_lost(postgres_engine, 0, action_uid=first, attempts_allowed=1),
+        add_lost(postgres_engine, 1, attempts_allowed=1),
+    ]
     dispatcher = make_dispatcher(hasty_engine)
 
     with hold_action(postgres_engine, follower), capture_logs():
         assert 1 == dispatcher.rescue()
     assert 1 == dispatcher.rescue()
 
-    assert ["failed", "pending"] == [get(postgres_engine, each).state for each in lost]
+    assert ["failed"] * 2 == [get(postgres_engine, each).state for each in lost]
     assert follower in {row.action_uid for row in fetch_all(postgres_engine)}
 
 
-def test_locked_operation_of_a_task_is_marked_later(
-    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+@pytest.mark.parametrize("table", [operation_steps, deliveries])
+def test_locked_step_of_a_lost_run_holds_up_the_rescue_of_no_other(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine, table: sa.Table
 ):
-    """Its broker has it once; another task is marked meanwhile."""
+    """Nor does a mail: the run fails with them, when all are free."""
+    lost = [add_lost(postgres_engine, n, attempts_allowed=1) for n in range(2)]
+    steps = [{"name": name, "state": "pending"} for name in ("refresh", "send_email")]
+    for each in lost:
+        add_steps(postgres_engine, each, *steps)
+        add_mails(postgres_engine, each, {"ann@example.com": "sending"})
+    last = {operation_steps: operation_steps.c.position == 1}
+    held = table.c.operation_id == lost[0], last.get(table, sa.true())
+    dispatcher = make_dispatcher(hasty_engine)
+
+    with locking(postgres_engine, table, *held), capture_logs():
+        rescued = dispatcher.rescue()
+
+    assert ["running", "failed"] == [get(postgres_engine, each).state for each in lost]
+    assert (1, 1) == (rescued, dispatcher.rescue())
+    assert "failed" == get(postgres_engine, lost[0]).state
+
+
+@pytest.mark.parametrize("part", ["operation", "step"])
+def test_locked_operation_of_a_task_is_marked_later(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine, part: str
+):
+    """Or that has a locked step: its broker has it once; another is marked."""
     case = Case(hasty_engine)
     made = [case.run(name=name, wait=False, within=None) for name in ("one", "two")]
+    add_steps(postgres_engine, made[0], {"name": "run_task", "state": "pending"})
+    step = operation_steps.c.operation_id == made[0]
+    shells = {
+        "operation": hold_operation(postgres_engine, made[0]),
+        "step": locking(postgres_engine, operation_steps, step),
+    }
 
-    with hold_operation(postgres_engine, made[0]), capture_logs():
+    with shells[part], capture_logs():
         case.send()
         states = [get(postgres_engine, each).state for each in made]
     case.send()

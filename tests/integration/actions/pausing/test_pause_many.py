@@ -27,6 +27,7 @@ from actions.pausing.pause_state import (
 from actions.pausing.targets import pause_target, resume_target, spread_part
 from actions.read_rules import find_next
 from dispatch.due_pauses import end_due_pauses, end_pauses, has_ended_pause
+from dispatch.locked_rows import LockedRows
 from dispatch.upkeep import do_all
 from models.database.engine import Author, reading, writing
 from models.database.tables import (
@@ -451,7 +452,7 @@ def test_pause_that_ends_before_it_is_written(large: sa.Engine):
     leader = Leader(engine)
     assert leader.hold()
 
-    do_all(partial(end_due_pauses, engine, leader, now=until + MINUTE))
+    do_all(partial(end_due_pauses, engine, leader, LockedRows(), now=until + MINUTE))
 
     assert {} == scopes(engine)
     row = fetch_action(engine, "many00049")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,14 @@ from psycopg.errors import DiskFull
 
 from actions.lease import Leader, record_tick
 from celery_app.aside import UnreadableMessage, open_aside
-from models.database.engine import db_now, make_engine, writing
+from models.database.engine import db_now, make_engine, read_clock, reading, writing
 from models.database.tables import leases, strangers
 from operations.fleet.strangers import Stranger, StrangerReason, record_stranger
+from overview.doctor.checks.database import look_at_locks
 from overview.doctor.examine import find_trouble
+from overview.doctor.finding import Finding, View
 from settings import read_settings
+from tests.conftest import new_database
 from tests.database import execute, write_by
 from tests.integration.models.database.test_engine import demote
 from tests.presence import SETTINGS
@@ -110,6 +114,82 @@ def test_file_that_another_program_locks_is_named_as_that(sqlite_url: str):
 
     assert "bad" == found.health
     assert "database is locked. Another program" in found.detail
+
+
+def look_at_locks_later(engine: sa.Engine, seconds: int = 11) -> list[Finding]:
+    """Return what the look finds when what is locked has been so for a while."""
+    with reading(engine) as connection:
+        later = read_clock(connection) + timedelta(seconds=seconds)
+        settings = read_settings({}, env_file=None)
+        return list(look_at_locks(View(connection, settings, later, None)))
+
+
+LOCK_TWO = "lock scheduled_actions in row share mode; lock events in row share mode"
+
+
+def test_whoever_keeps_rows_locked_is_named(
+    postgres_engine: sa.Engine, postgres_server_url: str, postgres_template: str
+):
+    """
+    With how to end that, while it lasts, and if it lasts; nobody is told who has locked
+    rows of a copy of the database, whose tables have the same numbers.
+    """
+    with (
+        new_database(postgres_server_url, postgres_template) as url,
+        sa.create_engine(url, poolclass=sa.NullPool).connect() as elsewhere,
+        postgres_engine.connect() as shell,
+    ):
+        elsewhere.exec_driver_sql(LOCK_TWO)
+        shell.exec_driver_sql("set application_name = 'psql'")
+        shell.exec_driver_sql(LOCK_TWO)
+        (pid,) = shell.exec_driver_sql("select pg_backend_pid()").scalars()
+        assert [] == look_at_locks_later(postgres_engine, 0)
+        (found,) = look_at_locks_later(postgres_engine)
+        shell.rollback()
+        shell.invalidate()
+
+    kept = (
+        rf"^session {pid} \(\w+, psql\) keeps rows of events, scheduled_actions locked"
+    )
+    end = rf"since .* all else goes on.* end it: select pg_terminate_backend\({pid}\)$"
+    assert re.search(f"{kept} {end}", found.detail)
+    assert "bad" == found.health
+    assert [] == look_at_locks_later(postgres_engine)
+
+
+def test_prepared_transaction_that_keeps_rows_locked_is_named(
+    postgres_engine: sa.Engine,
+):
+    """It has no session that could be ended."""
+    with postgres_engine.connect() as shell:
+        shell.exec_driver_sql(LOCK_TWO)
+        shell.exec_driver_sql("prepare transaction 'it''s'")
+    (found,) = look_at_locks_later(postgres_engine)
+    at_once = postgres_engine.execution_options(isolation_level="AUTOCOMMIT")
+    with at_once.connect() as shell:
+        shell.exec_driver_sql("rollback prepared 'it''s'")
+
+    assert re.match(r"prepared transaction 'it''s' \(\w+\) keeps rows", found.detail)
+    assert found.detail.endswith("end it: rollback prepared 'it''s'")
+    assert [] == look_at_locks_later(postgres_engine)
+
+
+def test_lock_on_the_lease_is_told_as_that(postgres_engine: sa.Engine, reader_url: str):
+    """Whoever may not know since when hears of it, too."""
+    database = postgres_engine.url.database
+    url = sa.make_url(reader_url).set(database=database)
+    reader = make_engine(url.render_as_string(hide_password=False))
+    assert Leader(postgres_engine).hold()
+
+    with postgres_engine.connect() as shell:
+        shell.exec_driver_sql("set application_name = 'psql'")
+        shell.execute(sa.select(leases).with_for_update())
+        (found,) = look_at_locks_later(reader, 0)
+        shell.rollback()
+        shell.invalidate()
+    reader.dispose()
+
+    assert "psql) keeps rows of leases locked. The scheduler stands" in found.detail
 
 
 def test_broker_that_does_not_answer_is_bad(postgres_engine: sa.Engine):

@@ -15,12 +15,10 @@ from models.database.engine import db_now, read_host_clock
 from models.database.tables import leases
 from operations.fleet.processes import ProcessRole
 from overview.doctor.examine import look_at_own_scheduler
-from overview.doctor.finding import Finding
 from telemetry import IS_LEADER, LAST_TICK
-from tests.conftest import new_database
 from tests.database import execute, write_by
 from tests.presence import give_sign, make_worker
-from tests.scheduling import MINUTE, add_app, backdate, examine, get_now, post
+from tests.scheduling import MINUTE, examine, get_now
 from tests.servers import find_free_port
 
 S = timedelta(seconds=1)
@@ -159,40 +157,3 @@ def test_scheduler_that_does_not_answer_is_bad(postgres_engine: sa.Engine):
     url = f"http://127.0.0.1:{find_free_port()}/metrics"
 
     assert "bad" == look_at_own_scheduler(postgres_engine, url).health
-
-
-def test_action_that_ticks_leave_out_is_told_with_who_has_locked_it(
-    postgres_engine: sa.Engine, postgres_server_url: str, postgres_template: str
-):
-    """
-    Only while somebody has, and when a tick or two have left it out; nobody is told who
-    has done so in a copy of the database, whose tables have the same numbers.
-    """
-    add_app(postgres_engine)
-    due_at = backdate(postgres_engine, post(postgres_engine).uid, 3)
-    update = "update scheduled_actions set name = 'x'"
-
-    def look() -> list[Finding]:
-        return examine(postgres_engine, "locks")
-
-    with (
-        new_database(postgres_server_url, postgres_template) as url,
-        sa.create_engine(url, poolclass=sa.NullPool).connect() as elsewhere,
-        postgres_engine.connect() as shell,
-    ):
-        elsewhere.exec_driver_sql(update)
-        shell.exec_driver_sql("set application_name = 'psql'")
-        shell.exec_driver_sql(update)
-        assert Leader(postgres_engine).hold()
-        write_by(postgres_engine, record_tick, due_at + MINUTE)
-        assert [] == look()
-        write_by(postgres_engine, record_tick, due_at + 2 * MINUTE)
-        (found,) = look()
-        (pid,) = shell.exec_driver_sql("select pg_backend_pid()").scalars()
-        shell.rollback()
-        shell.invalidate()
-
-    assert ("bad", due_at) == (found.health, found.since)
-    assert "1 action has been due since" in found.detail
-    assert re.search(rf"locked: {pid} \(\w+, psql\)\..* end it: select", found.detail)
-    assert [] == look()
