@@ -227,9 +227,9 @@ def fetch_histories(
     """
     Yield every action with its decisions about ``[since, until)``, app by app.
 
-    They are read in batches. The transaction of a batch ends before its first action is
-    yielded, so a slow caller neither blocks others nor runs into a time limit for idle
-    transactions.
+    All that is held of the others meanwhile is their uids. They are read in batches.
+    The transaction of a batch ends before its first action is yielded, so a slow caller
+    neither blocks others nor runs into a time limit for idle transactions.
 
     Args:
         since: Aware, inclusive.
@@ -238,28 +238,19 @@ def fetch_histories(
         batch: The most actions of one transaction.
         decisions: The most decisions of one transaction, unless one action has more.
     """
-    after = ("", "")
-    while True:
+    with reading(engine) as connection:
+        uids = _fetch_uids(connection, app)
+    while uids:
         with reading(engine) as connection:
-            found = _fetch_actions(connection, after, app, batch)
-            chosen = _choose(connection, found, since, until, decisions)
+            chosen = _choose(connection, uids[:batch], since, until, decisions)
             histories = _fetch_batch(connection, chosen, since, until)
         yield from histories
-        if not chosen:
-            return
-        after = (chosen[-1].app, chosen[-1].uid)
+        uids = uids[len(chosen) :]
 
 
-def _fetch_actions(
-    connection: sa.Connection, after: tuple[str, str], app: str | None, limit: int
-) -> Sequence[sa.Row[Any]]:
+def _fetch_uids(connection: sa.Connection, app: str | None) -> Sequence[str]:
     kept = scheduled_actions.c
-    query: sa.Select[Any] = (
-        sa.select(kept.uid, kept.app, kept.catch_up, kept.follows, kept.delay)
-        .where(sa.tuple_(kept.app, kept.uid) > sa.tuple_(*after))
-        .order_by(kept.app, kept.uid)
-        .limit(limit)
-    )
+    query = sa.select(kept.uid).order_by(kept.app, kept.uid)
     if app is not None:
         # Those that were deleted have an index of their own, and so have the others.
         is_deleted = DELETED_ACTIONS.of(scheduled_actions.name)
@@ -269,41 +260,41 @@ def _fetch_actions(
                 sa.and_(kept.app == app, is_deleted),
             )
         )
-    return connection.execute(query).all()
+    return connection.scalars(query).all()
 
 
 def _choose(
     connection: sa.Connection,
-    actions: Sequence[sa.Row[Any]],
+    uids: Sequence[str],
     since: datetime,
     until: datetime,
     decisions: int,
-) -> Sequence[sa.Row[Any]]:
-    """Return the first of *actions* that have at most *decisions* together."""
+) -> Sequence[str]:
+    """Return the first of *uids* whose actions have at most *decisions* together."""
     rows = connection.execute(
         sa.select(operations.c.action_uid, sa.func.count().label("decided"))
-        .where(
-            operations.c.action_uid.in_([each.uid for each in actions]),
-            _concerns(since, until),
-        )
+        .where(operations.c.action_uid.in_(uids), _concerns(since, until))
         .group_by(operations.c.action_uid)
     )
     counts = {row.action_uid: row.decided for row in rows}
     total = 0
-    for number, action in enumerate(actions):
-        total += counts.get(action.uid, 0)
+    for number, uid in enumerate(uids):
+        total += counts.get(uid, 0)
         if total > decisions and number > 0:
-            return actions[:number]
-    return actions
+            return uids[:number]
+    return uids
 
 
 def _fetch_batch(
-    connection: sa.Connection,
-    actions: Sequence[sa.Row[Any]],
-    since: datetime,
-    until: datetime,
+    connection: sa.Connection, uids: Sequence[str], since: datetime, until: datetime
 ) -> list[ActionHistory]:
-    uids = [each.uid for each in actions]
+    kept = scheduled_actions.c
+    query: sa.Select[Any] = (
+        sa.select(kept.uid, kept.app, kept.catch_up, kept.follows, kept.delay)
+        .where(kept.uid.in_(uids))
+        .order_by(kept.app, kept.uid)
+    )
+    actions = connection.execute(query).all()
     revisions: dict[str, list[Revision]] = defaultdict(list)
     for row in connection.execute(
         sa.select(*_REVISION)

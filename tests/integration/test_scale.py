@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from actions.explaining.history import fetch_histories
 from actions.load.foresee import Whose, count_due
 from api.answers import ROOT
 from dispatch.locked_rows import LockedRows
@@ -355,6 +356,20 @@ def test_a_period_long_ago_costs_what_was_due_in_it(history: sa.Engine):
     assert read[Queue.QUICK] < 2 * due
     assert due - 1 <= counted.total <= due + 1
     assert max(count_read(plan, "operations") for plan in plans) < 2 * due
+
+
+def test_audit_reads_each_action_not_with_each_batch(postgres_engine: sa.Engine):
+    """Its uid, and then what the rules need."""
+    engine, actions = postgres_engine, 2_000
+    add_app(engine)
+    copy_action(engine, post_at(engine, SEVEN), actions - 1, "copy")
+    change(engine)
+
+    with explaining(engine) as plans:
+        found = list(fetch_histories(engine, since=SEVEN - WEEK, until=SEVEN, batch=99))
+
+    assert actions == len(found)
+    assert sum(count_read(plan, "scheduled_actions") for plan in plans) <= 2 * actions
 
 
 def test_whether_a_queue_is_needed_costs_no_look_at_all_actions(
