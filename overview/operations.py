@@ -228,6 +228,7 @@ def fetch_shown_part(
     page: Page,
     *,
     with_steps: bool = True,
+    looks: int = 1,
 ) -> Part[ShownOperation]:
     """
     Return a part of the operations that match *wanted*, the latest first.
@@ -235,28 +236,18 @@ def fetch_shown_part(
     Args:
         page: See ``fetch_operations``: a part may be short although more follow.
         with_steps: Whether to fetch their steps, with two more queries in all.
-    """
-    part = fetch_operations(connection, wanted, page)
-    return Part(_show(connection, part.entries, with_steps), part.following)
-
-
-def fetch_filled_part(
-    connection: sa.Connection, wanted: OperationFilter, page: Page
-) -> Part[ShownOperation]:
-    """
-    Return a part as ``fetch_shown_part`` does, but go on while it is not full.
-
-    Eight times at most: each looks at as many operations as one part may.
+        looks: How often to go on while it is short: each look is at as many operations
+            as one part may look at.
     """
     rows: list[sa.Row[Any]] = []
     after = page.after
-    for _look in range(8):
+    for _look in range(looks):
         part = fetch_operations(connection, wanted, Page(page.limit - len(rows), after))
         rows += part.entries
         after = part.following
         if after is None or len(rows) >= page.limit:
             break
-    return Part(_show(connection, rows, with_steps=False), after)
+    return Part(_show(connection, rows, with_steps), after)
 
 
 def fetch_shown_operations(

@@ -14,7 +14,7 @@ from models.operation_state import LIVE_STATES
 from models.paging import Page
 from operations.list_operations import fetch_operations
 from operations.operation_filter import OperationFilter
-from overview.operations import ShownOperation, fetch_filled_part
+from overview.operations import ShownOperation, fetch_shown_part
 from serving.context import Context, Viewer
 from serving.cursors import write_cursor
 from web.guarding import make_router
@@ -33,6 +33,9 @@ MARKS = (
     *("failed", "missed", "uncertain", "skipped", "canceled"),
     *("pending", "queued", "running", "retrying", "succeeded"),
 )
+
+#: How often the list looks for more operations while its part is not full.
+_LOOKS = 8
 
 #: Operations that are not final and older than the list, counted at most.
 _EARLIER = 100
@@ -85,7 +88,9 @@ def _read(connection: sa.Connection, context: Context) -> _List:
     now = read_clock(connection)
     clocks = find_clocks(context, now)
     asked = read_asked(context, connection, now=now, zone=clocks.find_zone())
-    part = fetch_filled_part(connection, asked.wanted, asked.page)
+    part = fetch_shown_part(
+        connection, asked.wanted, asked.page, with_steps=False, looks=_LOOKS
+    )
     following = part.following
     return _List(
         asked=asked,
