@@ -20,7 +20,7 @@ from overview.doctor.finding import Finding, Health, find_worst
 from overview.installation.figures import Backlog, count_live
 from overview.installation.installed import make_bundle
 from overview.installation.status import Paused, Status, fetch_status
-from overview.installation.workers import ShownProcess
+from overview.installation.workers import ShownProcess, WorkerState
 
 #: What has a table of its own.
 _SHOWN_BELOW = frozenset({"last", "quarantine"})
@@ -139,7 +139,7 @@ def _print_processes(found: Status) -> None:
 
 def _describe_process(shown: ShownProcess) -> str:
     if not shown.alive:
-        return "gone"
+        return WorkerState.SILENT.value
     if shown.drain_asked_at is not None:
         return "draining" if shown.queues else "takes nothing new"
     return "" if shown.free_bytes is None else f"{format_bytes(shown.free_bytes)} free"
