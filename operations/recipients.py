@@ -7,7 +7,7 @@ with its twin in SQL, models/database/recipient_filter.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -48,11 +48,6 @@ class User:
         """Return whether the account is disabled or has expired at *now* (aware)."""
         return self.disabled or (self.expires_at is not None and self.expires_at <= now)
 
-    @property
-    def is_inactivated(self) -> bool:
-        """Whether the user never activated the account."""
-        return self.activated_at is None
-
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
@@ -61,55 +56,12 @@ class Resolution:
 
     Args:
         users: Each once, ordered by id, so that a retry goes the same way.
-        warnings: One sentence for each user or group that does not exist.
+        warnings: One sentence for each user or group that does not exist, and if nobody
+            is asked for, or there.
     """
 
     users: tuple[User, ...]
     warnings: tuple[str, ...] = ()
-
-
-def is_kept(who: RecipientFilterModel, user: User, *, now: datetime) -> bool:
-    """
-    Return whether the four flags of *who* keep *user*, whether named or not.
-
-    Step one drops each category unless its include or only flag is set. Step two:
-    with any only flag, a user must be in at least one category flagged only.
-
-    Args:
-        user: Anybody.
-        now: Aware; an account that expires at this very instant is inactive.
-    """
-    return _find_flag(who, user, now) is None
-
-
-def _find_flag(who: RecipientFilterModel, user: User, now: datetime) -> Standing | None:
-    """Return by which flag of *who*, or its lack, *user* is dropped; None: by none."""
-    inactive, inactivated = user.is_inactive(now=now), user.is_inactivated
-    only_inactive = who.only_inactive_users
-    only_inactivated = who.only_inactivated_users
-    if inactive and not (who.include_inactive_users or only_inactive):
-        return Standing.INACTIVE
-    if inactivated and not (who.include_inactivated_users or only_inactivated):
-        return Standing.INACTIVATED
-    is_only = (only_inactive and inactive) or (only_inactivated and inactivated)
-    if (only_inactive or only_inactivated) and not is_only:
-        return Standing.NOT_ONLY
-    return None
-
-
-def is_addressed(who: RecipientFilterModel, user: User) -> bool:
-    """
-    Return whether *who* names *user*, by id, by address or by one of their groups.
-
-    A filter that names nobody addresses nobody; see :func:`keeps_triggering_user`
-    for event actions, where naming nobody means everyone.
-    """
-    return (
-        user.id in who.users
-        or user.email in who.users
-        or EVERYONE in who.groups
-        or not user.groups.isdisjoint(who.groups)
-    )
 
 
 #: Those who get the mails.
@@ -123,9 +75,10 @@ def judge(
     Return why *user* gets the mails of an action, or does not.
 
     Args:
-        who: The filter of the action.
+        who: The filter of the action: by id, by address or by group. One that names
+            nobody is for nobody; on event actions, for every user whom its flags keep.
         user: Of its small app.
-        now: Aware.
+        now: Aware; an account that expires at this very instant is inactive.
         on_event: Whether an event of the user triggers the action. Then those who are
             inside get its mails only if that happens.
     """
@@ -134,13 +87,35 @@ def judge(
             return Standing.NOBODY
         inactive = user.is_inactive(now=now)
         return Standing.INACTIVE if inactive else Standing.TRIGGERS
-    is_for_any = on_event and not (who.users or who.groups)
-    if not is_for_any and not is_addressed(who, user):
+    if on_event and not (who.users or who.groups):
+        inside = Standing.TRIGGERS
+    elif user.id in who.users or user.email in who.users:
+        inside = Standing.NAMED
+    elif EVERYONE in who.groups or not user.groups.isdisjoint(who.groups):
+        inside = Standing.IN_GROUP
+    else:
         return Standing.NOT_NAMED
-    is_named = user.id in who.users or user.email in who.users
-    inside = Standing.NAMED if is_named else Standing.IN_GROUP
-    kept = Standing.TRIGGERS if is_for_any else inside
-    return _find_flag(who, user, now) or kept
+    return _find_flag(who, user, now) or inside
+
+
+def _find_flag(who: RecipientFilterModel, user: User, now: datetime) -> Standing | None:
+    """
+    Return by which flag of *who*, or its lack, *user* is dropped; None: by none.
+
+    Step one drops each category unless its include or only flag is set. Step two:
+    with any only flag, a user must be in at least one category flagged only.
+    """
+    inactive, inactivated = user.is_inactive(now=now), user.activated_at is None
+    only_inactive = who.only_inactive_users
+    only_inactivated = who.only_inactivated_users
+    if inactive and not (who.include_inactive_users or only_inactive):
+        return Standing.INACTIVE
+    if inactivated and not (who.include_inactivated_users or only_inactivated):
+        return Standing.INACTIVATED
+    is_only = (only_inactive and inactive) or (only_inactivated and inactivated)
+    if (only_inactive or only_inactivated) and not is_only:
+        return Standing.NOT_ONLY
+    return None
 
 
 def keeps_triggering_user(
@@ -151,90 +126,60 @@ def keeps_triggering_user(
     recipients are a filter on the triggering user.
 
     Args:
-        who: None keeps the user, whatever the state of their account. A filter without
-            users and groups applies its flags to every user.
+        who: None keeps the user, whatever the state of their account.
         user: The triggering user.
         now: Aware.
     """
-    if who is None:
-        return True
-    is_for_any = not (who.users or who.groups)
-    return (is_for_any or is_addressed(who, user)) and is_kept(who, user, now=now)
+    return who is None or judge(who, user, now=now, on_event=True) in INSIDE
 
 
 def resolve(
-    who: RecipientFilterModel | None, users: Iterable[User], *, now: datetime
-) -> Resolution:
-    """
-    Return the users that *who* selects, for an action that no user triggered.
-
-    Args:
-        who: None selects nobody.
-        users: Every user of the small app, in any order.
-        now: Aware.
-
-    Returns:
-        Each user once, ordered by id, and a warning for each unknown name.
-    """
-    if who is None:
-        return Resolution(users=())
-
-    everybody = tuple(users)
-    chosen = {
-        user.id: user
-        for user in everybody
-        if is_addressed(who, user) and is_kept(who, user, now=now)
-    }
-    return Resolution(
-        users=tuple(chosen[user_id] for user_id in sorted(chosen)),
-        warnings=_find_unknown(who, everybody),
-    )
-
-
-def resolve_triggering_user(
     who: RecipientFilterModel | None,
     users: Iterable[User],
-    user_id: str,
     *,
     now: datetime,
+    triggering: str | None = None,
 ) -> Resolution:
     """
-    Return the triggering user of an event operation, if *who* keeps them.
+    Return the users who get the mails of an operation.
 
     Args:
-        who: None keeps the user, unless their account is disabled or expired.
+        who: None selects nobody, or the triggering user, unless their account is
+            disabled or expired.
         users: Every user of the small app, in any order.
-        user_id: The triggering user; if the user was deleted, there is a warning.
         now: Aware.
+        triggering: Id of the user whose event made the operation: nobody else gets a
+            mail. None: no event did.
     """
-    everybody = tuple(users)
-    warnings = () if who is None else _find_unknown(who, everybody)
-    found = [user for user in everybody if user.id == user_id]
-    if not found:
-        gone = f"The triggering user {user_id!r} does not exist any more."
-        return Resolution(users=(), warnings=(*warnings, gone))
+    everybody = sorted(users, key=lambda user: user.id)
+    on_event = triggering is not None
+    asked = [user for user in everybody if triggering in {None, user.id}]
+    kept = [
+        user for user in asked if judge(who, user, now=now, on_event=on_event) in INSIDE
+    ]
+    warnings = _find_unknown(who, everybody) if who is not None else []
+    if who is None and not on_event:
+        warnings = ["The action names no recipients."]
+    elif on_event and not asked:
+        warnings.append(f"The triggering user {triggering!r} does not exist any more.")
+    elif who is None and not kept:
+        closed = f"The account of the triggering user {triggering!r} is not active."
+        warnings.append(closed)
+    return Resolution(tuple(kept), tuple(warnings))
 
-    if who is None and found[0].is_inactive(now=now):
-        closed = f"The account of the triggering user {user_id!r} is not active."
-        return Resolution(users=(), warnings=(closed,))
 
-    kept = tuple(u for u in found if keeps_triggering_user(who, u, now=now))
-    return Resolution(users=kept, warnings=warnings)
-
-
-def _find_unknown(
-    who: RecipientFilterModel, users: tuple[User, ...]
-) -> tuple[str, ...]:
+def _find_unknown(who: RecipientFilterModel, users: Sequence[User]) -> list[str]:
     known = {user.id for user in users} | {user.email for user in users}
     groups = {EVERYONE}.union(*(user.groups for user in users))
-    unknown_users = [
-        f"There is no user {user_id!r} in this small app."
-        for user_id in dict.fromkeys(who.users)
-        if user_id not in known
+    return [
+        *(
+            f"There is no user {user_id!r} in this small app."
+            for user_id in dict.fromkeys(who.users)
+            if user_id not in known
+        ),
+        *(
+            f"There is no group {group!r} in this small app, or nobody is in it."
+            for group in dict.fromkeys(who.groups)
+            if group not in groups
+        ),
     ]
-    unknown_groups = [
-        f"There is no group {group!r} in this small app, or nobody is in it."
-        for group in dict.fromkeys(who.groups)
-        if group not in groups
-    ]
-    return (*unknown_users, *unknown_groups)

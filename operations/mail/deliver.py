@@ -18,7 +18,7 @@ from operations.claiming.claimed import RESENT_KEY
 from operations.mail.message import Fate, Mail, Sending
 from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
-from operations.recipients import Resolution, User, resolve, resolve_triggering_user
+from operations.recipients import Resolution, User, resolve
 
 #: Key in a step's memo: the ids of its recipients, for the next attempt.
 MEMO_KEY = "recipients"
@@ -40,7 +40,9 @@ def freeze_recipients(context: StepContext) -> Resolution:
     if frozen is not None:
         ids, warnings = frozen
     else:
-        found = _resolve(context, users)
+        found = resolve(
+            context.recipients, users, now=context.now, triggering=context.user_id
+        )
         ids = [user.id for user in found.users]
         warnings = list(found.warnings)
         if not ids and context.recipients is not None:
@@ -58,17 +60,6 @@ def freeze_recipients(context: StepContext) -> Resolution:
             *(f"User {u.id!r} has no email address." for u in present if not u.email),
         ),
     )
-
-
-def _resolve(context: StepContext, users: Sequence[User]) -> Resolution:
-    if context.user_id is not None:
-        return resolve_triggering_user(
-            context.recipients, users, context.user_id, now=context.now
-        )
-    if context.recipients is None:
-        return Resolution(users=(), warnings=("The action names no recipients.",))
-
-    return resolve(context.recipients, users, now=context.now)
 
 
 def read_frozen(memo: Mapping[str, JsonValue]) -> tuple[list[str], list[str]] | None:
