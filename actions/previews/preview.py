@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple, NoReturn
 from zoneinfo import ZoneInfo
@@ -130,23 +130,16 @@ def make_preview(
     start = start.astimezone(UTC)
     schedule = make_schedule(timing)
     rules = [make_read_rule(rule) for rule in schedule.rules]
-    either = find_either_days(action)
     last = datetime.max.replace(tzinfo=UTC) if end is None else end
     found = find_occurrences(schedule, start, last, limit=count)
     at_second = action.operations.queue is Queue.TASKS
-    occurrences = _annotate(schedule, found, action.uid, viewer_zone)
-    if not at_second:  # they are sent on the minute
-        occurrences = tuple(
-            replace(
-                each,
-                sent_at=each.sent_at + timedelta(seconds=-each.sent_at.second % 60),
-            )
-            for each in occurrences
-        )
+    each_s = 1 if at_second else 60
+    occurrences = _annotate(schedule, found, action.uid, viewer_zone, each_s)
     if not found:
         notes.append(_explain_nothing(schedule, timing, start, end))
     full = len(found) == count and found
     seen_until = found[-1] if full else (end or start + HORIZON)
+    either = find_either_days(action)
     notes += [f"{each.message} {each.hint}".rstrip() for each in either]
     notes += describe_left_out(schedule, start, seen_until)
     if not at_second and any(at.second for at in found):
@@ -167,9 +160,13 @@ def _format_offset(local: datetime) -> str:
 
 
 def _annotate(
-    schedule: Schedule, found: list[datetime], uid: str | None, viewer_zone: ZoneInfo
+    schedule: Schedule,
+    found: list[datetime],
+    uid: str | None,
+    viewer_zone: ZoneInfo,
+    each_s: int,
 ) -> tuple[PreviewOccurrence, ...]:
-    """Return *found* in each zone, with notes."""
+    """Return *found* in each zone, with notes; they are sent at each *each_s* s."""
     shown: list[PreviewOccurrence] = []
     for at in found:
         zone, notes, moved_from = place_occurrence(schedule, at)
@@ -190,7 +187,7 @@ def _annotate(
                 offset=_format_offset(local),
                 viewer_text=viewer.isoformat(),
                 viewer_zone=viewer_zone.key,
-                sent_at=due_at,
+                sent_at=due_at + timedelta(seconds=-due_at.second % each_s),
                 moved_from=moved_from,
                 notes=tuple(notes),
                 local=local,
