@@ -352,7 +352,7 @@ class RealWorkspace:
         )
 
     def _blame(self, error: OSError) -> PlatformError:
-        found = find_platform_error(error, folder=self._root, name="workspace")
+        found = find_platform_error(error, folder=self._root)
         wrong = error.strerror or str(error)
         return found or PlatformError(
             f"the workspace {self._root} cannot be used: {wrong}"
@@ -360,7 +360,7 @@ class RealWorkspace:
 
     def prune_versions(self, *, keep: int, now: datetime, limit: int) -> int:
         """Remove unused versions beyond the newest *keep* of each domain."""
-        with blaming_platform(self._root, "workspace"):
+        with blaming_platform(self._root):
             return files.prune_versions(
                 self._engine,
                 self._root,
@@ -371,7 +371,7 @@ class RealWorkspace:
 
     def prune_files(self, *, before: datetime, limit: int) -> int:
         """Remove at most *limit* files without a version, unchanged since *before*."""
-        with blaming_platform(self._root, "workspace"):
+        with blaming_platform(self._root):
             return files.prune_files(
                 self._engine, self._root, before=before, limit=limit
             )

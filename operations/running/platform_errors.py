@@ -38,15 +38,14 @@ _PROBE = bytes(1 << 16)
 
 
 def find_platform_error(
-    error: BaseException, *, folder: Path | None = None, name: str = "disk"
+    error: BaseException, *, folder: Path | None = None
 ) -> PlatformError | None:
     """
     Return what is wrong with the platform, if that caused *error*.
 
     Args:
         error: The error; its causes are examined, too.
-        folder: Our folder that was written to or read from. None: unknown.
-        name: What people call the folder, such as "workspace".
+        folder: Of the workspace, which was written to or read from. None: unknown.
 
     Returns:
         None if the platform is not the cause, or the cause is unknown.
@@ -60,7 +59,7 @@ def find_platform_error(
         number = _find_number(cause)
         if number in _OF_THE_MACHINE:
             return PlatformError(_OF_THE_MACHINE[number])
-        where = f"the {name}" if folder is None else f"the {name} {folder}"
+        where = "the disk" if folder is None else f"the workspace {folder}"
         if number in _OF_WRITING:
             return PlatformError(f"{where} {_OF_WRITING[number]}")
         # The error may also come from a source on another disk.
@@ -108,12 +107,12 @@ def _serves(folder: Path) -> bool:
 
 
 @contextmanager
-def blaming_platform(folder: Path, name: str) -> Iterator[None]:
-    """Turn errors of *folder*, which is one of ours, into PlatformError."""
+def blaming_platform(folder: Path) -> Iterator[None]:
+    """Turn errors of *folder*, which is of the workspace, into PlatformError."""
     try:
         yield
     except (MemoryError, OSError, StepError) as error:
-        ours = find_platform_error(error, folder=folder, name=name)
+        ours = find_platform_error(error, folder=folder)
         if ours is None or ours is error:
             raise
         raise ours from error

@@ -96,7 +96,7 @@ def _read(
     staged = domain.staged
     # If the file of the staged version is gone, the domain must be read again.
     is_there = staged is not None and not asked.force and staged.path.is_file()
-    with blaming_platform(path.parent, "workspace"):
+    with blaming_platform(path.parent):
         return context.ports.sources.read(
             context.app,
             domain,

@@ -291,7 +291,7 @@ def test_draft_that_does_not_fit_is_ours(
     with (
         pytest.raises(PlatformError, match="does not accept a file that large"),
         full_disk(),
-        blaming_platform(path.parent, "workspace"),
+        blaming_platform(path.parent),
     ):
         real.read(APP, domain, known=None, target=path)
     workspace.discard([path])

@@ -78,7 +78,7 @@ def test_what_names_our_folder_is_ours(
     make: Callable[[Path], Exception], tmp_path: Path
 ):
     """Nobody else's files are there."""
-    found = find_platform_error(make(tmp_path), folder=tmp_path, name="workspace")
+    found = find_platform_error(make(tmp_path), folder=tmp_path)
 
     assert found is not None
     assert f"the workspace {tmp_path} cannot be used" in str(found)
@@ -90,6 +90,6 @@ def test_what_nobody_names_is_ours_if_our_folder_does_not_serve(tmp_path: Path):
 
     with (
         pytest.raises(PlatformError, match="gone cannot be used: Input/output error"),
-        blaming_platform(gone, "workspace"),
+        blaming_platform(gone),
     ):
         raise OSError(errno.EIO, "Input/output error")
