@@ -12,7 +12,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import NamedTuple, Protocol
 from uuid import UUID
 
@@ -44,9 +43,6 @@ from operations.task_marks import TaskMark, write_marks
 from telemetry import MESSAGES_SENT, SEND_ERRORS, Event
 
 log = structlog.get_logger()
-
-#: How long what a broker did not take is put off.
-PUT_OFF = timedelta(seconds=10)
 
 
 def _get_id(timed: tuple[float, TaskMark]) -> UUID:
@@ -213,8 +209,7 @@ class TaskOutbox:
 
     def _put_off(self, batch: Sequence[Ready], error: str) -> None:
         for each in batch:
-            message = each.message
-            self._note(message, mark_put_off(message, error, PUT_OFF))
+            self._note(each.message, mark_put_off(each.message, error))
 
     def _note(self, message: Message, mark: TaskMark, at: float | None = None) -> None:
         self._in_hand[message.id.int] = message

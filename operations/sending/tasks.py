@@ -43,6 +43,9 @@ _REMEMBERED = 20_000
 AHEAD = timedelta(minutes=1)
 _AT_ONCE = 500
 
+#: How long what a broker did not take is put off.
+PUT_OFF = timedelta(seconds=10)
+
 
 class TaskRevision(NamedTuple):
     """
@@ -183,13 +186,13 @@ def mark_refused(ready: Ready, error: str) -> TaskMark:
     )
 
 
-def mark_put_off(message: Message, error: str, delay: timedelta) -> TaskMark:
+def mark_put_off(message: Message, error: str) -> TaskMark:
     """Return the mark of a task whose broker cannot take it now."""
     return TaskMark(
         *(message.id, message.attempt, OperationState.PENDING),
         *(f"{Reason.PLATFORM}: {error}", error),
         send_at=message.send_at,
-        delay_s=delay.total_seconds(),
+        delay_s=PUT_OFF.total_seconds(),
     )
 
 

@@ -15,7 +15,7 @@ from actions.posting.post import delete_action
 from actions.tick import run_tick
 from dispatch.manual_runs import run_now
 from dispatch.outbox import Outbox
-from dispatch.task_outbox import PUT_OFF, Delivery, TaskOutbox
+from dispatch.task_outbox import Delivery, TaskOutbox
 from models.back_off import RETRY_DELAY
 from models.database.engine import writing
 from models.database.tables import scheduled_action_revisions
@@ -24,7 +24,7 @@ from models.operation_state import Overlap, is_awaiting
 from operations.cancel_and_retry import cancel, reopen
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.list_operations import fetch_steps
-from operations.sending.tasks import Ready
+from operations.sending.tasks import PUT_OFF, Ready
 from operations.task_ends import record_answers
 from tests.database import execute, note_statements, read_by, write_by
 from tests.scheduling import (
