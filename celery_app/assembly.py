@@ -194,7 +194,7 @@ def make_worker(settings: Settings) -> Worker:
     heart = Heart(
         engine, lease=settings.operation_lease, every=settings.operation_heartbeat
     )
-    return Worker(engine, ports, heart, settings.operation_lease)
+    return Worker(engine, ports, heart)
 
 
 def _make_sources(settings: Settings) -> RealSources:

@@ -146,7 +146,7 @@ def execute(
     """
     began_ns = time.time_ns()
     claim = claim_operation(
-        worker.engine, UUID(task_id), worker=worker_name, lease=worker.lease
+        worker.engine, UUID(task_id), worker=worker_name, lease=worker.heart.lease
     )
     if claim is None:
         log.info(Event.OPERATION_NOT_CLAIMED, task_id=task_id, worker=worker_name)

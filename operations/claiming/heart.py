@@ -123,7 +123,6 @@ class Worker:
         engine: Made in this process: no connection survives a fork.
         ports: What the steps may use.
         heart: Renews the claims.
-        lease: How long a claim lasts without a renewal.
         node: What it is called. None: what Celery calls it.
         pid: Id of this process.
         monotonic: Returns seconds that never jump; measures durations.
@@ -132,7 +131,6 @@ class Worker:
     engine: sa.Engine
     ports: Ports
     heart: Heart
-    lease: timedelta
     node: str | None = None
     pid: int = field(default_factory=os.getpid)
     monotonic: Callable[[], float] = time.monotonic

@@ -182,7 +182,7 @@ def three_operations(engine: sa.Engine, folder: Path) -> Iterator[Callable[[], N
     record_all(engine, *operations)
     lease = timedelta(minutes=1)
     heart = Heart(engine, lease=lease, every=lease)
-    worker = Worker(engine, World(folder).make_context().ports, heart, lease)
+    worker = Worker(engine, World(folder).make_context().ports, heart)
 
     def run() -> None:
         for operation in operations:

@@ -145,7 +145,6 @@ def start_worker(
             send=world.theirs.take,
         ),
         heart,
-        LEASE,
         monotonic=lambda: world.monotonic(process),
     )
     process.runs = worker

@@ -92,7 +92,7 @@ def run(
     try:
         with soft_limit() as strike:
             webhooks = Work(work, strike if limited else lambda: None)
-            worker = Worker(engine, replace(ports, webhooks=webhooks), heart, LEASE)
+            worker = Worker(engine, replace(ports, webhooks=webhooks), heart)
             execute(worker, str(DAILY.id), "quick@host")
     finally:
         heart.stop()

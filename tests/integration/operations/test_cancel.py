@@ -201,7 +201,7 @@ def run_canceled(
     minute = timedelta(minutes=1)
     heart = Heart(engine, lease=minute, every=minute)
     with capture_logs() as lines:
-        execute(Worker(engine, ports, heart, minute), str(HEAVY.id), WORKER)
+        execute(Worker(engine, ports, heart), str(HEAVY.id), WORKER)
     heart.stop()
     return [(line["event"], line.get("state")) for line in lines]
 

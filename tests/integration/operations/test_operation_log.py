@@ -170,7 +170,7 @@ def test_crash_leaves_its_trace(recorded: sa.Engine, tmp_path: Path):
     world = World(tmp_path)
     world.tasks.send = None  # type: ignore[assignment]  # a bug, as nobody expects it
     heart = Heart(recorded, lease=SECOND * 60, every=SECOND * 60)
-    worker = Worker(recorded, world.make_context().ports, heart, SECOND * 60)
+    worker = Worker(recorded, world.make_context().ports, heart)
 
     execute(worker, str(DAILY.id), "celery@host")
     heart.stop()

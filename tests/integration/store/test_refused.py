@@ -120,7 +120,7 @@ class QuietHeart(Heart):
 def make_worker(engine: sa.Engine, folder: Path) -> Worker:
     """Return a worker whose heart never beats by itself."""
     heart = QuietHeart(engine, lease=LEASE, every=LEASE)
-    return Worker(engine, World(folder).make_context().ports, heart, LEASE)
+    return Worker(engine, World(folder).make_context().ports, heart)
 
 
 @pytest.mark.parametrize("right", ["update on leases", "select on scheduled_actions"])

@@ -162,7 +162,7 @@ def test_workers_run_operations(pooled: sa.Engine, tmp_path: Path):
     record_all(pooled, *operations)
     lease = timedelta(minutes=1)
     heart = Heart(pooled, lease=lease, every=lease)
-    worker = Worker(pooled, World(tmp_path).make_context().ports, heart, lease)
+    worker = Worker(pooled, World(tmp_path).make_context().ports, heart)
 
     with ThreadPoolExecutor(2) as slots:
         ids = [str(operation.id) for operation in operations]
