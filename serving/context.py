@@ -81,8 +81,8 @@ class Context:
         return self.caller.owner if self.app is None else f"app {self.app}"
 
     def share(self) -> asyncio.Semaphore:
-        """Return what is entered while a thread works for the caller."""
-        return self.services.shares.of(self.caller.owner)
+        """Return what is entered while a thread works for the tenant."""
+        return self.services.shares.of(self.tenant)
 
     def sign(self, note: str | None = None) -> Terms:
         """Return the terms of the installation, with who posts by them, and why."""

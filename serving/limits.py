@@ -160,7 +160,7 @@ class RequestLimits:
         Take one token of *caller*, if there is one.
 
         Args:
-            caller: Id of the API key or session; of callers without a key, what
+            caller: Owner of the API key or session; of callers without a key, what
                 ``name_address`` makes of their address.
             kind: The class of the route; ANONYMOUS for callers without a key.
             amount: 0: only look whether there is one.
@@ -223,16 +223,16 @@ def name_address(address: str | None) -> str:
 
 
 class Shares:
-    """Threads are for all callers: who asks for much at once has half of them."""
+    """Threads are for all tenants: who asks for much at once has half of them."""
 
     def __init__(self, threads: int) -> None:
         """Share so many, in one event loop."""
         self._most = max(1, threads // 2)
-        self._callers = WeakValueDictionary[str, asyncio.Semaphore]()
+        self._tenants = WeakValueDictionary[str, asyncio.Semaphore]()
 
-    def of(self, caller: str) -> asyncio.Semaphore:
-        """Return what is entered while a thread works for *caller*."""
-        return self._callers.setdefault(caller, asyncio.Semaphore(self._most))
+    def of(self, tenant: str) -> asyncio.Semaphore:
+        """Return what is entered while a thread works for *tenant*."""
+        return self._tenants.setdefault(tenant, asyncio.Semaphore(self._most))
 
 
 _Answer = TypeVar("_Answer")

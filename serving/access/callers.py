@@ -39,14 +39,13 @@ class Caller:
         Whose limits and whose repeated requests these are.
 
         Sessions begun with one key are one's own, but for those of whom its owner has
-        invited: they have other names, and may see less.
+        invited: they have other names, and may see less. So are those of a person whom
+        a link of the command line, the company's provider or a proxy has named.
         """
-        if self.key_id is not None:
-            program = f"key {self.key_id}"
-            return program if self.session is None else f"{program} of {self.name}"
-        if self.session is not None:
-            return f"session {self.session}"
-        return f"person {self.name}"
+        if self.key_id is None:
+            return f"person {self.name}"
+        program = f"key {self.key_id}"
+        return program if self.session is None else f"{program} of {self.name}"
 
     def as_author(self, request_id: str | None = None) -> Author:
         """Return who makes the changes of a request, for the record of changes."""
