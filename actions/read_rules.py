@@ -9,14 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
-from actions.occurrences import Due, Schedule, parse_timing, read_timing, walk_due
+from actions.occurrences import (
+    Due,
+    Schedule,
+    find_due,
+    parse_timing,
+    read_timing,
+    walk_due,
+)
 from actions.read_actions import WITHOUT_DOCUMENT, fetch_rows, get_action_state
 from models.database.lists import belongs_to, is_revision_among
 from models.database.tables import (
@@ -98,6 +105,26 @@ def find_next_due(row: sa.Row[Any], *, count: int) -> list[Due]:
         return []
     dues = walk_due(schedule, row.uid, start=start, effective_from=effective_from)
     return list(islice(dues, count))
+
+
+def find_due_between(
+    row: sa.Row[Any], since: datetime, until: datetime, *, limit: int
+) -> list[Due]:
+    """
+    Return when *row* (an action) is due in ``[since, until)``, at most *limit* times.
+
+    Never, if its rule cannot be read or no rule of time drives it.
+    """
+    schedule = read_timing(row.timing)
+    if schedule is None:
+        return []
+    return find_due(
+        *(schedule, row.uid),
+        start=since,
+        now=until - timedelta.resolution,
+        limit=limit,
+        effective_from=row.effective_from,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ import sqlalchemy as sa
 
 from actions.load.foresee import Whose, find_undecided
 from actions.lookup import fetch_app
-from actions.occurrences import Due, find_due, parse_timing, read_timing
+from actions.occurrences import Due, parse_timing
 from actions.previews.preview import place_occurrence
 from actions.previews.sentences import describe
 from actions.read_actions import WITHOUT_DOCUMENT
+from actions.read_rules import find_due_between
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
 from models.occurrence import make_operation_id
@@ -92,7 +93,7 @@ def make_calendar_file(
         left_out = []
         most = days * MOST_A_DAY
         for row in rows:
-            due = _find_due(row, since, until, limit=most + 1)
+            due = find_due_between(row, since, until, limit=most + 1)
             if len(due) > most:
                 left_out.append(row.name)
             else:
@@ -119,22 +120,6 @@ def _fetch_actions(
         .limit(MOST_ACTIONS + 1)
     )
     return list(connection.execute(query))
-
-
-def _find_due(
-    row: sa.Row[Any], since: datetime, until: datetime, *, limit: int
-) -> list[Due]:
-    schedule = read_timing(row.timing)
-    if schedule is None:
-        return []
-    return find_due(
-        schedule,
-        row.uid,
-        start=since,
-        now=until - timedelta.resolution,
-        limit=limit,
-        effective_from=row.effective_from,
-    )
 
 
 def _describe_file(until: datetime, left_out: Sequence[str]) -> str:

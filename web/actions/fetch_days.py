@@ -6,7 +6,7 @@ from bisect import bisect, bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -24,6 +24,7 @@ from models.database.engine import (
 )
 from models.database.tables import LIVE, TROUBLED, UNSUCCESSFUL, operations
 from models.decision import MissedRange, read_missed
+from models.fields.zone import first_instant_at
 from models.json_form import get_members
 from models.operation_state import OperationState
 
@@ -103,7 +104,8 @@ def fetch_action_days(
     monday = today - today.weekday() * _DAY
     first = monday - timedelta(weeks=WEEKS - 1)
     dates = [first + number * _DAY for number in range((today - first).days + 1)]
-    begins = [_begin(each, zone) for each in [*dates, today + _DAY]]
+    midnights = (datetime.combine(each, time()) for each in [*dates, today + _DAY])
+    begins = [first_instant_at(each, zone) for each in midnights]
     first_day = _find_day(begins, _find_oldest(connection, uid, begins[0], most))
     # First how many there are: what is recorded since then has not succeeded.
     totals = _count(connection, uid, begins, first_day)
@@ -128,11 +130,6 @@ def fetch_action_days(
 
 def _sort(counts: Mapping[OperationState, int]) -> dict[str, int]:
     return {state.value: counts[state] for state in OperationState if counts.get(state)}
-
-
-def _begin(day: date, zone: ZoneInfo) -> datetime:
-    """Return when *day* begins; the clocks may skip its midnight."""
-    return datetime.combine(day, time(), zone).astimezone(UTC)
 
 
 def _find_day(begins: Sequence[datetime], since: datetime | None) -> int:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
 from actions.load.counting import Counting
 from actions.load.foresee import TIME, Whose, count_due, find_undecided, foresee
-from actions.occurrences import find_due, parse_timing
+from actions.occurrences import Due
+from actions.read_rules import find_due_between
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
-from models.errors import RuleError
 from models.operation_state import Queue
 from operations.fleet.processes import fetch_processes
 from operations.running.pace import fetch_usual
@@ -163,6 +163,11 @@ def _make_lanes(
     usual = fetch_usual(connection, uids)
     for uid in uids:
         action, ran = known.get(uid), seen.get(uid)
+        planned: Sequence[Due] = ()
+        if action is not None:
+            planned = find_due_between(
+                action, planned_from, window.until, limit=MOST_PLANNED
+            )
         whose: Any = ran or action
         yield TimelineLane(
             uid,
@@ -174,7 +179,7 @@ def _make_lanes(
             live=ran.live if ran else 0,
             usual=usual[uid].run,
             runs=runs.get(uid, ()),
-            planned=_find_planned(action, planned_from, window.until),
+            planned=[each.due_at for each in planned],
         )
 
 
@@ -190,27 +195,6 @@ def _fetch_known(
     ).where(_action.uid.in_(uids))
     rows: Iterable[sa.Row[Any]] = connection.execute(query) if uids else ()
     return {row.uid: row for row in rows}
-
-
-def _find_planned(
-    action: sa.Row[Any] | None, since: datetime, until: datetime
-) -> Sequence[datetime]:
-    """Return when an action is due, at most MOST_PLANNED times."""
-    if since >= until or action is None or action.timing is None:
-        return ()
-    try:
-        schedule = parse_timing(action.timing)
-    except RuleError:
-        return ()
-    found = find_due(
-        schedule,
-        action.uid,
-        start=since,
-        now=until - timedelta.resolution,
-        limit=MOST_PLANNED,
-        effective_from=action.effective_from,
-    )
-    return [each.due_at for each in found]
 
 
 def _count_slots(connection: sa.Connection) -> dict[Queue, int]:
