@@ -118,20 +118,20 @@ def _read_broker(url: str, hint: str) -> str:
         hint = "Write redis+socket:///run/redis/redis.sock?virtual_host=0."
         if parts.hostname or not parts.path.strip("/"):
             raise RuleError("has no absolute path to a socket.", hint)
-    given = _read_parameters(scheme, parts, hint)
+    given = _read_parameters(scheme, parts)
     if not given.get("virtual_host", database or "0").isdecimal():
         raise RuleError("has a database that is not a number.", hint)
     return f"{scheme}://{rest}"
 
 
-def _read_parameters(scheme: str, parts: SplitResult, hint: str) -> dict[str, str]:
+def _read_parameters(scheme: str, parts: SplitResult) -> dict[str, str]:
     """Return what stands behind the path of a broker, if kombu takes it."""
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
     known = _PARAMETERS.get(scheme, ())
     for key in given.keys() - known:
         places = f"only {', '.join(known)}" if known else "nothing"
         msg = f"has {key!r} after the path, where {places} may be."
-        raise RuleError(msg, hint)
+        raise RuleError(msg, "Leave it out; for TLS write amqps:// or rediss://.")
     certificates = given.get("ssl_cert_reqs", _CERTIFICATES[0])
     if certificates not in _CERTIFICATES:
         msg = f"has {certificates!r} as ssl_cert_reqs."
@@ -190,7 +190,7 @@ def _read_task_url(url: str) -> str:
         parts = _split(each.partition("://")[2], f"{hint} {_ESCAPED}")
         if not parts.hostname:
             raise RuleError("names no server.", hint)
-        _read_parameters("sentinel", parts, hint)
+        _read_parameters("sentinel", parts)
     return url
 
 

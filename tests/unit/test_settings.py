@@ -231,6 +231,8 @@ def test_unknown_variables_are_refused_with_the_nearest(
         ("broker_url", "redis://redis/0?db=1", "'db' after the path, where only cred"),
         ("broker_url", "rediss://redis/0?ssl_cert_reqs=off", "Write one of: required,"),
         ("broker_url", "amqps://rabbit//?ssl_ca_certs=/a", "where only login_method"),
+        ("broker_url", "amqp://rabbit//?heartbeat=9", "path, where only login_method"),
+        ("broker_url", "amqp://rabbit//?ssl=true", "out; for TLS write amqps://"),
         ("task_queue", "minutehand.quick", "Minutehand's own workers"),
         ("smtp_url", "smtp://mail:x", "port that cannot be read"),
         ("smtp_url", "smtp://:587", "names no server"),
