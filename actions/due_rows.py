@@ -162,7 +162,7 @@ _OVERLAPS = {overlap.value: overlap for overlap in Overlap}
 
 
 def _is_paused_above(asked: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Tell whether a pause holds already that is still written into its actions."""
+    """Match what an app's or everybody's pause holds, though it does not say so yet."""
     apps = sa.select(small_apps.c.uid).where(
         small_apps.c.spread.is_not(None), small_apps.c.spread["holds"].as_boolean()
     )

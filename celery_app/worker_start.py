@@ -48,9 +48,9 @@ def spare_what_stays() -> None:
     Look for garbage among what is made from now on alone, and more rarely.
 
     What is loaded by now stays. A large tick makes many objects and drops none for a
-    while: each collection would visit all of them again, and there would be one for
-    every 700, a tenth of the tick's CPU. To visit all that a web process has loaded
-    takes 200 ms, in which nobody else has a turn of the interpreter.
+    while: Python would look at all of them again for every 700 that are new, at a tenth
+    of the tick's CPU. To look at all that a web process has loaded takes 200 ms, in
+    which nobody else has a turn of the interpreter.
     """
     gc.collect()
     gc.freeze()

@@ -65,7 +65,7 @@ def read_compared_clock(engine: sa.Engine, host_clock: Clock) -> datetime:
 
 def notice_clock_set_back(engine: sa.Engine, leader: Leader, *, now: datetime) -> None:
     """
-    Record it if *now* (aware UTC) lies before the last tick, whole or cut; see below.
+    If *now* (aware UTC) lies before the last tick, record it for the next function.
 
     Raises:
         LeadershipLostError, UnreachableError: Nothing was written.

@@ -29,10 +29,10 @@ _Written = TypeVar("_Written")
 @dataclass(slots=True)
 class LockedRows:
     """
-    Rows are waited for, until that was in vain; then those that are locked are left out
-    until none was for a whole tick.
+    Rows are waited for; after a wait in vain, locked ones are left out until a whole
+    tick has left out none.
 
-    Whoever looks next finds them again: nothing is written of them.
+    Nothing is written of what is left out, so whoever looks next finds it again.
 
     Args:
         left_out: The keys of what was, since the last tick. None: rows are waited for.
@@ -45,7 +45,7 @@ class LockedRows:
         Do *write*; if it waited in vain, again without the rows that are locked.
 
         Raises:
-            LockedError: Nor was it in vain for one of these rows.
+            LockedError: It waited in vain again, for something else.
         """
         try:
             return write()

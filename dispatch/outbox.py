@@ -264,8 +264,8 @@ class Outbox:
 
     def find_empty_queues(self) -> set[Queue]:
         """Ask the broker; if it does not answer, only old messages count as lost."""
-        # Later than what waits is sent: whoever asks each time that a silence ends
-        # would begin the next one, and nobody would learn why nothing is sent.
+        # After a silence, messages are tried first: if this question failed before
+        # them each time, nobody would learn why nothing is sent.
         if self.monotonic() < self._silent_until + SILENCE_S:
             return set()
         try:

@@ -310,7 +310,7 @@ def end_overdue(
 def note_remark(
     connection: sa.Connection, operation_ids: Sequence[UUID], remark: str | None
 ) -> None:
-    """Keep why perhaps nobody will answer, until it ends or another is kept."""
+    """Say of operations that wait why nobody may ever answer; None: no longer."""
     connection.execute(
         sa.update(operations)
         .where(_run.id.in_(operation_ids), AWAITING.of())

@@ -81,7 +81,7 @@ _QUEUES = {queue.value: queue for queue in Queue}
 def _sendable_statement(*, tasks_only: bool) -> sa.CompoundSelect[Any]:
     """
     Select manual runs, then scheduled ones, each the oldest first; then what is first
-    in its line. If there are more lines, the last row names the last of these alone.
+    in its line. If more lines follow, a last row has only the name of the last one.
     """
     among = _run.queue == Queue.TASKS if tasks_only else sa.true()
     limit = sa.bindparam("limit", type_=sa.Integer)

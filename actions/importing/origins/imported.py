@@ -180,7 +180,7 @@ class ActionDraft:
         return instant.replace(microsecond=0)
 
     def switch_off(self, how: str) -> None:
-        """Let it not be active, for it is *how* there."""
+        """Make the action inactive, for there it is *how*, such as disabled."""
         self.document["active"] = False
         self.remarks.append(f"It is {how}, so it is not active here.")
 
