@@ -180,6 +180,27 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadRequest:
+    """
+    What is read into which file.
+
+    Args:
+        app: Uid of the small app, which decides what may be read.
+        domain: Its source is as posted: {"file" | "url" | "sql": ..., ...}.
+        target: A Parquet file that does not exist yet; it may be left half-written on
+            errors.
+        known: Fingerprint of the staged version. None: read in any case.
+        tell: Called about once a second while it is read. None: nobody listens.
+    """
+
+    app: str
+    domain: Domain
+    target: Path
+    known: Fingerprint | None = None
+    tell: Tell | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DomainLimits:
     """
     Limits for reading one domain.

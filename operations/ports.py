@@ -26,14 +26,20 @@ from operations.domains import (
     Domain,
     DomainDraft,
     DomainSummary,
-    Fingerprint,
     Move,
     Reached,
     Reading,
-    Tell,
+    ReadRequest,
 )
 from operations.foreign_tasks import TaskOccasion, TaskSender
-from operations.mail.message import Mail, MailingApp, Rendered, Sending, Template
+from operations.mail.message import (
+    Mail,
+    MailingApp,
+    Rendered,
+    Sending,
+    Template,
+    WebhookRequest,
+)
 from operations.mail.summary.content import Figures
 from operations.operation_log import LogLevel
 from operations.recipients import User
@@ -177,28 +183,12 @@ class Workspace(Protocol):
 class Sources(Protocol):
     """Where domains come from: files, HTTP(S), SQL."""
 
-    def read(
-        self,
-        app: str,
-        domain: Domain,
-        *,
-        known: Fingerprint | None,
-        target: Path,
-        tell: Tell | None = None,
-    ) -> Reading | None:
+    def read(self, asked: ReadRequest) -> Reading | None:
         """
-        Read the source of *domain*, of *app*, into the Parquet file *target*.
-
-        Args:
-            app: Uid of the small app, which decides what may be read.
-            domain: Its source is as posted: {"file" | "url" | "sql": ..., ...}.
-            known: Fingerprint of the staged version. None: read in any case.
-            target: Does not exist yet; may be left half-written on errors.
-            tell: Called about once a second while it is read. None: nobody listens.
+        Read the source of a domain into a file.
 
         Returns:
-            None if the source is certainly still as *known* says; in doubt it is
-            read.
+            None if the source is certainly still as it is known; in doubt it is read.
 
         Raises:
             StepError: Permanent for a forbidden or missing source, unreadable content,
@@ -264,20 +254,9 @@ class Renderer(Protocol):
 class Webhooks(Protocol):
     """Posts signed requests (Standard Webhooks) to foreign URLs."""
 
-    def post(
-        self,
-        url: str,
-        *,
-        message_id: str,
-        body: bytes,
-        now: datetime,
-        signed: bool = True,
-    ) -> Sending:
+    def post(self, request: WebhookRequest, *, now: datetime) -> Sending:
         """
-        POST *body*, signed, with ``webhook-id`` *message_id*, timestamp *now*.
-
-        Args:
-            signed: False: whoever it is for knows no signature; without these headers.
+        POST *request*, signed as of *now*, unless it must not be.
 
         Returns:
             SENT for 2xx; REFUSED if repeating it cannot help (forbidden URL, 3xx, 4xx);

@@ -19,7 +19,7 @@ import httpx2
 
 from models.fields.webhook_secret import decode_secret
 from operations.adapters import guarded_http
-from operations.mail.message import Fate, Sending
+from operations.mail.message import Fate, Sending, WebhookRequest
 
 #: For connecting, sending and the head of the answer, together.
 TIMEOUT = timedelta(seconds=15)
@@ -71,17 +71,10 @@ class RealWebhooks:
     def _context(self) -> ssl.SSLContext:
         return guarded_http.make_context()
 
-    def post(
-        self,
-        url: str,
-        *,
-        message_id: str,
-        body: bytes,
-        now: datetime,
-        signed: bool = True,
-    ) -> Sending:
-        """POST *body*, signed; see :class:`operations.ports.Webhooks`."""
-        if self._secret is None and signed:
+    def post(self, request: WebhookRequest, *, now: datetime) -> Sending:
+        """POST *request*; see :class:`operations.ports.Webhooks`."""
+        url, body, message_id = request.url, request.body, request.message_id
+        if self._secret is None and request.signed:
             detail = "the request cannot be signed. Set MINUTEHAND_WEBHOOK_SECRET."
             return Sending(Fate.REFUSED, detail)
         try:
@@ -89,7 +82,7 @@ class RealWebhooks:
         except (httpx2.InvalidURL, TypeError) as error:
             return Sending(Fate.REFUSED, f"{url!r} is not an address: {error}")
         headers = {"content-type": "application/json", "user-agent": "minutehand"}
-        if self._secret is not None and signed:
+        if self._secret is not None and request.signed:
             timestamp = int(now.timestamp())
             signature = sign(
                 self._secret, message_id=message_id, timestamp=timestamp, body=body

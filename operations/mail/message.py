@@ -136,6 +136,22 @@ class Sending:
 
 
 @dataclass(frozen=True, slots=True)
+class WebhookRequest:
+    """
+    What is posted to a foreign URL.
+
+    Args:
+        message_id: The ``webhook-id``, the same in every attempt.
+        signed: False: whoever it is for knows no signature; without these headers.
+    """
+
+    url: str
+    message_id: str
+    body: bytes
+    signed: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Template:
     """A mail template of a small app, in Jinja2; it has a text part, HTML, or both."""
 

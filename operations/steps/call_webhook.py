@@ -12,7 +12,7 @@ import json
 from models.errors import StepError
 from models.occurrence import format_occurrence
 from models.operation import CallWebhookModel
-from operations.mail.message import Fate
+from operations.mail.message import Fate, WebhookRequest
 from operations.ports import StepContext, StepResult
 
 #: The ``type`` of the payload.
@@ -45,15 +45,12 @@ def call_webhook(context: StepContext, asked: CallWebhookModel) -> StepResult:
         StepError: Permanent for a forbidden URL, a redirect, and 4xx except 408, 425
             and 429; temporary otherwise.
     """
-    sending = context.ports.webhooks.post(
-        asked.url,
-        message_id=str(context.operation_id),
-        body=make_body(context),
-        now=context.now,
-    )
+    message_id = str(context.operation_id)
+    request = WebhookRequest(asked.url, message_id, make_body(context))
+    sending = context.ports.webhooks.post(request, now=context.now)
     if sending.outcome is not Fate.SENT:
         msg = f"the request was not accepted: {sending.detail}"
         raise StepError(msg, permanent=sending.outcome is Fate.REFUSED)
 
     context.say(f"the request was accepted: {sending.detail}")
-    return {"webhook_id": str(context.operation_id), "answer": sending.detail}
+    return {"webhook_id": message_id, "answer": sending.detail}

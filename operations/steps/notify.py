@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from datetime import UTC
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from models.errors import StepError
 from models.fields.addresses import ROUTING_KEY, NoticeForm, find_form
 from models.occurrence import str_to_uuid
 from operations.mail.deliver import deliver
-from operations.mail.message import Fate, Mail, compute_message_id
+from operations.mail.message import Fate, Mail, WebhookRequest, compute_message_id
 from operations.mail.words import find_words
 from operations.notices import wording
 from operations.notices.grouping import DETAILS_KEY, NoticeKind
@@ -72,15 +72,8 @@ def _post(
     known = context.memo.get(MEMO_KEY)
     if known is not None:
         return str(known), None
-    message_id = str(str_to_uuid(f"{context.operation_id} | notify | {url}"))
     request = make_request(facts, operation_id=context.operation_id)
-    sending = context.ports.webhooks.post(
-        request.url,
-        message_id=message_id,
-        body=request.body,
-        now=context.now,
-        signed=request.form is NoticeForm.OWN,
-    )
+    sending = context.ports.webhooks.post(request, now=context.now)
     if sending.outcome is Fate.SENT:
         context.say(f"the request was accepted: {sending.detail}")
         context.remember(MEMO_KEY, sending.detail)
@@ -114,27 +107,20 @@ def _make_mails(
 _LONGEST_SUMMARY = 1024
 
 
-class NoticeRequest(NamedTuple):
-    """What is posted where; only our own form is signed."""
-
-    form: NoticeForm
-    url: str
-    body: bytes
-
-
-def make_request(facts: Mapping[str, Any], *, operation_id: UUID) -> NoticeRequest:
+def make_request(facts: Mapping[str, Any], *, operation_id: UUID) -> WebhookRequest:
     """Return what is posted of a notice: the same bytes in every attempt."""
+    message_id = str(str_to_uuid(f"{operation_id} | notify | {facts['webhook']}"))
     parts = urlsplit(facts["webhook"])
     form = find_form(facts["webhook"])
     url = urlunsplit(parts._replace(fragment=""))
     if form is NoticeForm.OWN:
-        return NoticeRequest(
-            form, url, wording.make_event(facts, operation_id=operation_id)
-        )
+        event = wording.make_event(facts, operation_id=operation_id)
+        return WebhookRequest(url, message_id, event)
     if form is NoticeForm.PAGERDUTY:
         url = urlunsplit(parts._replace(fragment="", query=""))
     body = _BODIES[form](facts, operation_id)
-    return NoticeRequest(form, url, json.dumps(body, ensure_ascii=False).encode())
+    told = json.dumps(body, ensure_ascii=False).encode()
+    return WebhookRequest(url, message_id, told, signed=False)
 
 
 def _make_slack(facts: Mapping[str, Any], _operation_id: UUID) -> dict[str, Any]:

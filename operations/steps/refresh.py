@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from models.errors import StepError
 from models.operation import RefreshModel
 from models.units import format_bytes, format_count
-from operations.domains import Domain, DomainDraft, Reading, Tell
+from operations.domains import Domain, DomainDraft, Reading, ReadRequest, Tell
 from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
 from operations.running.platform_errors import blaming_platform
@@ -97,13 +97,9 @@ def _read(
     # If the file of the staged version is gone, the domain must be read again.
     is_there = staged is not None and not asked.force and staged.path.is_file()
     with blaming_platform(path.parent):
-        return context.ports.sources.read(
-            context.app,
-            domain,
-            known=staged.fingerprint if staged and is_there else None,
-            target=path,
-            tell=tell,
-        )
+        known = staged.fingerprint if staged and is_there else None
+        request = ReadRequest(context.app, domain, path, known, tell)
+        return context.ports.sources.read(request)
 
 
 def _say_why(domain: Domain, asked: RefreshModel) -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from models.errors import StepError
 from operations.adapters.sources.sources import RealSources
-from operations.domains import Domain, Fingerprint, Reading
+from operations.domains import Domain, Fingerprint, Reading, ReadRequest
 from operations.ports import Sources
 from tests.servers import wait_until
 from tests.unit.operations.fakes import FakeSources
@@ -34,7 +34,7 @@ class Case:
         domain = Domain("sales", {"file": file, **source}, folder=self.folder)
         target = self.folder / "out.parquet"
         target.unlink(missing_ok=True)
-        return self.sources.read("shop", domain, known=known, target=target)
+        return self.sources.read(ReadRequest("shop", domain, target, known))
 
 
 @pytest.fixture(params=["memory", "files"])

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from operations.adapters.webhooks import RealWebhooks
-from operations.mail.message import Fate
+from operations.mail.message import Fate, WebhookRequest
 from operations.ports import Webhooks
 from tests.servers import run_in_thread
 from tests.unit.operations.fakes import FakeWebhooks
@@ -63,7 +63,7 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
 def test_request_arrives_under_its_id(case: Case) -> None:
     """As often as it is posted: who gets it tells a repetition by its id."""
     sendings = [
-        case.webhooks.post(case.url, message_id="1", body=b"{}", now=NOW)
+        case.webhooks.post(WebhookRequest(case.url, "1", b"{}"), now=NOW)
         for _ in range(2)
     ]
 
@@ -74,7 +74,7 @@ def test_request_arrives_under_its_id(case: Case) -> None:
 @pytest.mark.parametrize("url", ["", "nowhere", "ftp://example.org/x"])
 def test_what_is_not_an_address_of_the_web_is_refused(case: Case, url: str) -> None:
     """With words that say which; nothing is sent."""
-    sending = case.webhooks.post(url, message_id="1", body=b"{}", now=NOW)
+    sending = case.webhooks.post(WebhookRequest(url, "1", b"{}"), now=NOW)
 
     assert sending.outcome is Fate.REFUSED
     assert sending.detail

@@ -19,7 +19,7 @@ from operations.adapters.guarded_http import HostGuard
 from operations.adapters.sources.http_source import HttpSource
 from operations.adapters.webhooks import RealWebhooks
 from operations.domains import DomainLimits
-from operations.mail.message import Fate, Sending
+from operations.mail.message import Fate, Sending, WebhookRequest
 from tests.servers import PATIENCE_S, run_in_thread
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -95,7 +95,7 @@ def post(tls: TlsServer, host: str, *names: str) -> Sending:
         resolve=resolve,
     )
     url = f"https://{host}:{tls.port}/hook"
-    return webhooks.post(url, message_id="1", body=b"{}", now=NOW)
+    return webhooks.post(WebhookRequest(url, "1", b"{}"), now=NOW)
 
 
 def test_certificate_is_checked_against_the_name(
@@ -189,7 +189,7 @@ def test_webhook_that_drips_is_left(head: bytes):
     )
     with run_dripping_server(head) as (place, is_left):
         url = f"http://{place}/"
-        sending = webhooks.post(url, message_id="1", body=b"x" * 100_000, now=NOW)
+        sending = webhooks.post(WebhookRequest(url, "1", b"x" * 100_000), now=NOW)
 
         assert is_left()
     assert Fate.UNREACHABLE is sending.outcome
@@ -210,7 +210,7 @@ def test_name_that_is_never_resolved_is_left():
         timeout=timedelta(milliseconds=10),
         resolve=hang,
     )
-    sending = webhooks.post("http://a.example/", message_id="1", body=b"x", now=NOW)
+    sending = webhooks.post(WebhookRequest("http://a.example/", "1", b"x"), now=NOW)
 
     over.set()
     assert Fate.UNREACHABLE is sending.outcome

@@ -19,9 +19,16 @@ from uuid import UUID
 from models.database.engine import writing
 from models.errors import StepError
 from operations.adapters.app_users import RealDirectory
-from operations.domains import Domain, DomainDraft, Fingerprint, Move, Reading, Tell
+from operations.domains import (
+    Domain,
+    DomainDraft,
+    Fingerprint,
+    Move,
+    Reading,
+    ReadRequest,
+)
 from operations.foreign_tasks import ForeignTask
-from operations.mail.message import Fate, Mail, Sending
+from operations.mail.message import Fate, Mail, Sending, WebhookRequest
 from operations.ports import Guard, Ports, SendMail
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.faults import Place
@@ -168,23 +175,14 @@ class SimulatedSources:
     suffer: Suffer
     sleep: Callable[[int], None]
 
-    def read(
-        self,
-        app: str,
-        domain: Domain,
-        *,
-        known: Fingerprint | None,
-        target: Path,
-        tell: Tell | None = None,
-    ) -> Reading | None:
+    def read(self, asked: ReadRequest) -> Reading | None:
         """Take a while."""
-        del app, known, target, tell
         self.suffer(Place.EFFECT)
         self.sleep(self.server.rng.choice([2, 5, 20, 90]) * SECOND)
         if self.server.rng.random() < 0.05 * self.server.trouble:
             permanent = self.server.rng.random() < 0.3
             raise StepError("simulated: the source is away", permanent=permanent)
-        return Reading(1, Fingerprint(source=str(domain.source["file"])))
+        return Reading(1, Fingerprint(source=str(asked.domain.source["file"])))
 
 
 @dataclass(eq=False, kw_only=True)
@@ -196,17 +194,9 @@ class SimulatedCalls(FakeTaskSender):
     sleep: Callable[[int], None]
     give: Callable[[ForeignTask], None]
 
-    def post(
-        self,
-        url: str,
-        *,
-        message_id: str,
-        body: bytes,
-        now: datetime,
-        signed: bool = True,
-    ) -> Sending:
+    def post(self, request: WebhookRequest, *, now: datetime) -> Sending:
         """Post, or not."""
-        del url, message_id, body, now, signed
+        del request, now
         self.suffer(Place.EFFECT)
         self.sleep(self.server.rng.randrange(10_000, 5 * SECOND))
         if self.server.rng.random() < 0.1 * self.server.trouble:

@@ -17,7 +17,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path, PurePosixPath
 
@@ -29,7 +29,7 @@ from operations.adapters.guarded_http import HostGuard, Resolve, resolve_host
 from operations.adapters.polars_io import explain_too_large
 from operations.adapters.sources.http_source import HttpSource, explaining, hide_secrets
 from operations.adapters.sources.ingest_process import run_job
-from operations.domains import Domain, DomainLimits, Drift, Fingerprint, Reading, Tell
+from operations.domains import DomainLimits, Drift, Fingerprint, Reading, ReadRequest
 
 #: Symbolic links in one path: as many as Linux follows.
 _MOST_LINKS = 40
@@ -250,18 +250,6 @@ def digest_source(source: Mapping[str, JsonValue]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What ``read`` was asked for; *digest* is that of the source."""
-
-    app: str
-    domain: Domain
-    digest: str
-    known: Fingerprint | None
-    target: Path
-    tell: Tell | None
-
-
 class RealSources:
     """Reads files, URLs and queries."""
 
@@ -295,21 +283,11 @@ class RealSources:
             allowed_hosts, setting="MINUTEHAND_SOURCE_ALLOWED_HOSTS", resolve=resolve
         )
 
-    def read(
-        self,
-        app: str,
-        domain: Domain,
-        *,
-        known: Fingerprint | None,
-        target: Path,
-        tell: Tell | None = None,
-    ) -> Reading | None:
-        """Read *domain* into *target*, as :class:`operations.ports.Sources` says."""
-        source = domain.source
-        digest = digest_source(source)
-        if known is not None and known.source != digest:
-            known = None
-        asked = _Asked(app, domain, digest, known, target, tell)
+    def read(self, asked: ReadRequest) -> Reading | None:
+        """Read a source into a file, as :class:`operations.ports.Sources` says."""
+        domain, target, source = asked.domain, asked.target, asked.domain.source
+        if asked.known and asked.known.source != digest_source(source):
+            asked = replace(asked, known=None)
         file, url, query = source.get("file"), source.get("url"), source.get("sql")
         try:
             if isinstance(file, str):
@@ -325,8 +303,8 @@ class RealSources:
         msg = f"domain {domain.name}: its source is no file, url or sql."
         raise StepError(msg, permanent=True)
 
-    def _read_file(self, asked: _Asked, file: str) -> Reading | None:
-        domain, digest = asked.domain, asked.digest
+    def _read_file(self, asked: ReadRequest, file: str) -> Reading | None:
+        domain, digest = asked.domain, digest_source(asked.domain.source)
         shown = f"domain {domain.name}: source file {file}"
         if domain.folder is None:
             msg = (
@@ -358,11 +336,13 @@ class RealSources:
         stable = before if before == after else None
         return Reading(rows, stable or Fingerprint(source=digest), drift)
 
-    def _read_url(self, asked: _Asked, url: str) -> Reading | None:
+    def _read_url(self, asked: ReadRequest, url: str) -> Reading | None:
         domain, target = asked.domain, asked.target
         download = target.with_name(f"{target.name}.download")
         shown = f"domain {domain.name}: source {hide_secrets(url)}"
-        source = HttpSource(url, asked.digest, shown, self._guard, self._limits)
+        source = HttpSource(
+            url, digest_source(domain.source), shown, self._guard, self._limits
+        )
         found = source.fetch(asked.known, download, tell=asked.tell)
         if found is None:
             return None
@@ -371,7 +351,7 @@ class RealSources:
             rows, drift = self._convert(asked, content.fileno(), kind, shown)
         return Reading(rows, found.fingerprint, drift)
 
-    def _read_query(self, asked: _Asked, query: str) -> Reading:
+    def _read_query(self, asked: ReadRequest, query: str) -> Reading:
         domain = asked.domain
         name = domain.source.get("connection")
         if not isinstance(name, str):
@@ -394,10 +374,10 @@ class RealSources:
         with explaining(shown):
             rows, drift = self._run(asked, job, shown)
         # Nothing tells cheaply whether a result has changed: the query always runs.
-        return Reading(rows, Fingerprint(source=asked.digest), drift)
+        return Reading(rows, Fingerprint(digest_source(domain.source)), drift)
 
     def _convert(
-        self, asked: _Asked, descriptor: int, kind: str, shown: str
+        self, asked: ReadRequest, descriptor: int, kind: str, shown: str
     ) -> tuple[int, Drift | None]:
         # By its descriptor: the file that was checked is the file that is read.
         job = {"work": "convert", "path": f"/dev/fd/{descriptor}", "kind": kind}
@@ -405,7 +385,7 @@ class RealSources:
 
     def _run(
         self,
-        asked: _Asked,
+        asked: ReadRequest,
         job: dict[str, str],
         shown: str,
         descriptors: Sequence[int] = (),

@@ -25,7 +25,7 @@ from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.smtp import make_mailer
 from operations.claiming.heart import Heart, Worker
 from operations.list_operations import fetch_steps
-from operations.mail.message import Fate, Mail, Sending
+from operations.mail.message import Fate, Mail, Sending, WebhookRequest
 from tests.database import read_by
 from tests.scheduling import add_revision, get, make_operation, record_all
 from tests.servers import wait_until
@@ -45,17 +45,9 @@ class Work:
     work: Callable[[], None]
     strike: Callable[[], None]
 
-    def post(
-        self,
-        url: str,
-        *,
-        message_id: str,
-        body: bytes,
-        now: datetime,
-        signed: bool = True,
-    ) -> Sending:
+    def post(self, request: WebhookRequest, *, now: datetime) -> Sending:
         """Work, and say that it went well."""
-        del url, message_id, body, now, signed
+        del request, now
         self.strike()
         self.work()
         return Sending(Fate.SENT)

@@ -33,7 +33,7 @@ from operations.domains import (
     Move,
     Reached,
     Reading,
-    Tell,
+    ReadRequest,
     Version,
 )
 from operations.foreign_tasks import ForeignTask, TaskAnswer
@@ -45,6 +45,7 @@ from operations.mail.message import (
     Rendered,
     Sending,
     Template,
+    WebhookRequest,
 )
 from operations.mail.template import MailTemplate
 from operations.operation_log import LogLevel
@@ -255,17 +256,9 @@ class FakeSources:
     tells: Sequence[Reached | None] = ()
     reads: list[str] = field(default_factory=list)
 
-    def read(
-        self,
-        app: str,
-        domain: Domain,
-        *,
-        known: Fingerprint | None,
-        target: Path,
-        tell: Tell | None = None,
-    ) -> Reading | None:
+    def read(self, asked: ReadRequest) -> Reading | None:
         """Write a file that says how many rows there are."""
-        del app
+        domain, target = asked.domain, asked.target
         file = str(domain.source["file"])
         self.reads.append(file)
         if file in self.errors:
@@ -275,12 +268,12 @@ class FakeSources:
             msg = f"domain {domain.name}: source file {file}: No such file."
             raise StepError(msg, permanent=True)
         seen = Fingerprint(source=file, etag=self.etags.get(file))
-        if seen.etag is not None and seen == known:
+        if seen.etag is not None and seen == asked.known:
             return None
         target.write_text(f"{self.rows[file]} rows")
-        if tell is not None:
+        if asked.tell is not None:
             for reached in self.tells:
-                tell(reached)
+                asked.tell(reached)
         return Reading(self.rows[file], seen, self.drifts.get(file))
 
 
@@ -392,21 +385,14 @@ class FakeWebhooks:
     posts: list[tuple[str, str, bytes]] = field(default_factory=list)
     signed: list[bool] = field(default_factory=list)
 
-    def post(
-        self,
-        url: str,
-        *,
-        message_id: str,
-        body: bytes,
-        now: datetime,
-        signed: bool = True,
-    ) -> Sending:
+    def post(self, request: WebhookRequest, *, now: datetime) -> Sending:
         """Keep the request."""
         del now
+        url = request.url
         if not url.startswith(("http://", "https://")):
             return Sending(Fate.REFUSED, f"{url!r} is not an address of the web.")
-        self.posts.append((url, message_id, body))
-        self.signed.append(signed)
+        self.posts.append((url, request.message_id, request.body))
+        self.signed.append(request.signed)
         return self.answer
 
     def ping(self, url: str) -> Sending:

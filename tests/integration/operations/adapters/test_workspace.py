@@ -20,7 +20,7 @@ from models.errors import PlatformError, StepError
 from operations.adapters.sources.sources import RealSources, digest_source
 from operations.adapters.workspace import RealWorkspace
 from operations.adapters.workspace_files import MOST_ACTIONS
-from operations.domains import Domain, DomainDraft, Fingerprint, Reading
+from operations.domains import Domain, DomainDraft, Fingerprint, Reading, ReadRequest
 from operations.mail.summary.content import Former
 from operations.running.platform_errors import blaming_platform
 from tests.unit.operations.fakes import hold_claim
@@ -293,7 +293,7 @@ def test_draft_that_does_not_fit_is_ours(
         full_disk(),
         blaming_platform(path.parent),
     ):
-        real.read(APP, domain, known=None, target=path)
+        real.read(ReadRequest(APP, domain, path))
     workspace.discard([path])
 
     assert [] == list(path.parent.iterdir())

@@ -9,7 +9,7 @@ import pytest
 
 from models.fields.webhook_secret import decode_secret
 from operations.adapters.webhooks import RealWebhooks, sign
-from operations.mail.message import Fate
+from operations.mail.message import Fate, WebhookRequest
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
@@ -50,7 +50,7 @@ def test_forbidden_addresses_are_refused(
     """One private address among several is enough; nothing is connected."""
     webhooks = RealWebhooks(secret="abc", resolve=lambda _host, _port: addresses)
 
-    sending = webhooks.post(url, message_id="1", body=b"", now=NOW)
+    sending = webhooks.post(WebhookRequest(url, "1", b""), now=NOW)
 
     assert Fate.REFUSED is sending.outcome
     assert reason in sending.detail
@@ -59,7 +59,7 @@ def test_forbidden_addresses_are_refused(
 def test_request_without_secret_is_refused():
     """Nothing is ever sent unsigned, and the message names the setting."""
     sending = RealWebhooks(secret=None).post(
-        "https://x.org", message_id="1", body=b"", now=NOW
+        WebhookRequest("https://x.org", "1", b""), now=NOW
     )
 
     assert Fate.REFUSED is sending.outcome
@@ -73,7 +73,7 @@ def test_unknown_host_may_be_known_later():
         raise OSError("no such host")
 
     sending = RealWebhooks(secret="abc", resolve=fail).post(
-        "https://x.org", message_id="1", body=b"", now=NOW
+        WebhookRequest("https://x.org", "1", b""), now=NOW
     )
 
     assert Fate.UNREACHABLE is sending.outcome

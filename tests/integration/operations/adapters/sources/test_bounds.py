@@ -24,7 +24,7 @@ from sqlalchemy import make_url
 from models.errors import StepError
 from models.fields.sql_connection import SqlConnection
 from operations.adapters.sources.sources import RealSources
-from operations.domains import Domain, DomainLimits, Reading
+from operations.domains import Domain, DomainLimits, Reading, ReadRequest
 from settings import read_child_environment
 from tests.conftest import run_pooler
 
@@ -47,9 +47,7 @@ def read(tmp_path: Path) -> Read:
         )
         domain = Domain("sales", source, folder=tmp_path)
         try:
-            return sources.read(
-                "shop", domain, known=None, target=tmp_path / "out.part"
-            )
+            return sources.read(ReadRequest("shop", domain, tmp_path / "out.part"))
         finally:
             left = {path.name for path in tmp_path.glob("out.part.*")}
             assert set() == left, "scratch files stay"

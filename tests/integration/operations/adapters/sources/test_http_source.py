@@ -10,7 +10,7 @@ from models.errors import StepError
 from operations.adapters.guarded_http import HostGuard
 from operations.adapters.sources.http_source import HttpSource
 from operations.adapters.sources.sources import RealSources
-from operations.domains import Domain, DomainLimits, Fingerprint
+from operations.domains import Domain, DomainLimits, Fingerprint, ReadRequest
 from tests.integration.operations.adapters.sources.conftest import WebServer
 
 OLD = "Mon, 23 Nov 2020 06:00:00 GMT"
@@ -114,7 +114,7 @@ def read(web: WebServer, folder: Path, most: int = 1000) -> None:
         allowed_hosts=("127.0.0.0/8",), limits=DomainLimits(bytes=most)
     )
     domain = Domain("sales", {"url": f"{web.url}/sales.csv"})
-    sources.read("shop", domain, known=None, target=folder / "out.parquet")
+    sources.read(ReadRequest("shop", domain, folder / "out.parquet"))
 
 
 @pytest.mark.parametrize("announces", [True, False])

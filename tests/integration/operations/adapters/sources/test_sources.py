@@ -27,9 +27,10 @@ from operations.domains import (
     Fingerprint,
     Reached,
     Reading,
+    ReadRequest,
     Version,
 )
-from operations.mail.message import Fate
+from operations.mail.message import Fate, WebhookRequest
 from tests.integration.operations.adapters.sources.conftest import WebServer
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -50,7 +51,7 @@ class Reader:
             connections=self.connections, allowed_hosts=("127.0.0.0/8",)
         )
         domain = Domain("sales", source, folder=self.folder)
-        return reader.read("shop", domain, known=known, target=target)
+        return reader.read(ReadRequest("shop", domain, target, known))
 
 
 @pytest.fixture
@@ -244,7 +245,7 @@ def read_named(web: WebServer, target: Path, **changes: Any) -> Reading | None:
         **changes,
     )
     source = {"url": f"http://good.example:{port}/a.csv"}
-    return sources.read("shop", Domain("sales", source), known=None, target=target)
+    return sources.read(ReadRequest("shop", Domain("sales", source), target))
 
 
 @pytest.mark.parametrize(
@@ -313,7 +314,7 @@ def test_webhook_is_posted_and_judged(web: WebServer, status: int, outcome: Fate
     web.status, web.headers = status, {"Location": f"{web.url}/elsewhere"}
     webhooks = RealWebhooks(secret="abc", allowed_hosts=("127.0.0.0/8",))
 
-    sending = webhooks.post(f"{web.url}/x", message_id="id", body=b"{}", now=NOW)
+    sending = webhooks.post(WebhookRequest(f"{web.url}/x", "id", b"{}"), now=NOW)
 
     assert outcome is sending.outcome
     assert [b"{}"] == web.bodies
@@ -328,10 +329,10 @@ def test_webhook_is_posted_and_judged(web: WebServer, status: int, outcome: Fate
 def test_webhook_to_loopback_is_refused_unless_listed(web: WebServer):
     """Not listed: nothing is sent. Listed by name: it is."""
     url = web.url.replace("127.0.0.1", "localhost")
-    refused = RealWebhooks(secret="abc").post(url, message_id="1", body=b"", now=NOW)
-    taken = RealWebhooks(secret="abc", allowed_hosts=("localhost",)).post(
-        url, message_id="1", body=b"", now=NOW
-    )
+    request = WebhookRequest(url, "1", b"")
+    refused = RealWebhooks(secret="abc").post(request, now=NOW)
+    listing = RealWebhooks(secret="abc", allowed_hosts=("localhost",))
+    taken = listing.post(request, now=NOW)
 
     assert (Fate.REFUSED, Fate.SENT) == (refused.outcome, taken.outcome)
     assert [url.removeprefix("http://")] == [each["host"] for each in web.requests]
@@ -343,7 +344,7 @@ def test_webhook_to_loopback_is_refused_unless_listed(web: WebServer):
 def test_spellings_of_an_address_are_resolved_before_they_are_judged(host: str):
     """Decimal, hexadecimal and short ones mean what the resolver makes of them."""
     sending = RealWebhooks(secret="abc").post(
-        f"http://{host}/", message_id="1", body=b"", now=NOW
+        WebhookRequest(f"http://{host}/", "1", b""), now=NOW
     )
 
     assert "not a public" in sending.detail
@@ -364,7 +365,7 @@ def read(tmp_path: Path) -> Read:
             staged = Version(1, before, 0, 0, now, Fingerprint("x"))
         domain = Domain("sales", source, staged=staged, folder=tmp_path)
         reading = RealSources(connections={"s": connection}).read(
-            "shop", domain, known=None, target=tmp_path / "out.parquet", **more
+            ReadRequest("shop", domain, tmp_path / "out.parquet", **more)
         )
         assert reading is not None
         return reading
