@@ -138,13 +138,14 @@ _OF_ALL = frozenset(
     | {"space", "broker", "mail", "outbox", "scheduler"}
 )
 
-#: Settings that name people or small apps.
+#: Settings that name people, their groups, small apps, or what is theirs.
 _PERSONAL = frozenset(
-    {"MINUTEHAND_ACTOR", "MINUTEHAND_METRICS_APPS", "MINUTEHAND_NOTICE_MAIL"}
-    | {"MINUTEHAND_MAIL_SENDER_HOSTS"}
-    | {"MINUTEHAND_MAIL_SENDER", "MINUTEHAND_SQL_CONNECTIONS"}
-    | {"MINUTEHAND_TASK_CONNECTIONS", "MINUTEHAND_TASK_RESULTS"}
-    | {"MINUTEHAND_NOTICE_WEBHOOK", "MINUTEHAND_LEADER_PING"}
+    f"MINUTEHAND_{name}"
+    for name in (
+        *("ACTOR", "METRICS_APPS", "NOTICE_MAIL", "MAIL_SENDER_HOSTS", "MAIL_SENDER"),
+        *("SQL_CONNECTIONS", "TASK_CONNECTIONS", "TASK_RESULTS", "TASK_RULES"),
+        *("APP_BOUNDS", "OIDC_GROUPS", "NOTICE_WEBHOOK", "LEADER_PING"),
+    )
 )
 
 

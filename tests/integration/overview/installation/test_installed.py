@@ -26,6 +26,12 @@ SETTINGS = read_settings(
         "MINUTEHAND_BROKER_URL": f"redis://:{SECRET}@127.0.0.1:1/0",
         "MINUTEHAND_NOTICE_MAIL": "ada@Qshopq.example",
         "MINUTEHAND_METRICS_APPS": "Qshopq",
+        "MINUTEHAND_APP_BOUNDS": '{"Qshopq": {"actions": 100}}',
+        "MINUTEHAND_TASK_CONNECTIONS": "Qshopq=redis://127.0.0.1:1/1",
+        "MINUTEHAND_TASK_RULES": '{"Qshopq": {"apps": ["Qshopq"]}}',
+        "MINUTEHAND_OIDC_ISSUER": "http://127.0.0.1:1",
+        "MINUTEHAND_OIDC_CLIENT_ID": "minutehand",
+        "MINUTEHAND_OIDC_GROUPS": '{"Qshopq": {"shop": "viewer"}}',
     },
     env_file=None,
 )
