@@ -33,6 +33,7 @@ from models.database.engine import (
     reading,
     writing,
 )
+from models.database.held_rows import find_held
 from models.database.tables import (
     EXPECTED,
     IS_REVISION,
@@ -42,6 +43,7 @@ from models.database.tables import (
     scheduled_action_revisions,
     scheduled_actions,
 )
+from models.database.transaction import AtOnce
 from models.expectations import RunTimes, judge, read_expectation
 from models.operation_state import OperationState, Trigger
 from models.requests.notes import PauseModel
@@ -165,17 +167,20 @@ class Rester(_Look):
             if connection.execute(asks).first() is None:
                 return 0
             now = read_clock(connection)
-            tired = self._fetch_tired(connection, now)
+            tired, held = self._fetch_tired(connection, now), set[str]()
         if tired:
             with writing(self.engine, author=Author(SCHEDULER)) as connection:
                 self.leader.check(connection)
                 # Again: one may have succeeded meanwhile, or have been paused.
                 tired = self._fetch_tired(connection, now)
+                uids = [row.uid for row in tired]
+                held = find_held(AtOnce(connection), _action.uid, uids)
                 for row in tired:
-                    self._rest(connection, row, now)
-        if len(tired) < PAUSED_AT_ONCE:
+                    if row.uid not in held:
+                        self._rest(connection, row, now)
+        if len(tired) < PAUSED_AT_ONCE and not held:
             self._seen_until = now
-        return len(tired)
+        return len(tired) - len(held)
 
     def _fetch_tired(
         self, connection: sa.Connection, now: datetime

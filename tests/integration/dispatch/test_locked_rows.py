@@ -12,6 +12,8 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
+from dispatch.noticer import Noticer
+from dispatch.watching import Rester
 from models.database.engine import make_engine, reading
 from models.database.tables import (
     deliveries,
@@ -31,6 +33,7 @@ from settings import read_settings
 from telemetry import Event
 from tests.database import execute
 from tests.flying import NOW, assert_all_sent_once, fly, make_due
+from tests.integration.dispatch.test_noticer import fail
 from tests.integration.dispatch.test_task_outbox import Case
 from tests.scheduling import (
     MINUTE,
@@ -379,6 +382,28 @@ def test_locked_step_of_a_lost_run_holds_up_the_rescue_of_no_other(
     assert ["running", "failed"] == [get(postgres_engine, each).state for each in lost]
     assert (1, 1) == (rescued, dispatcher.rescue())
     assert "failed" == get(postgres_engine, lost[0]).state
+
+
+def test_locked_action_keeps_no_other_from_its_rest(
+    postgres_engine: sa.Engine, hasty_engine: sa.Engine
+):
+    """It rests when it is free, however long that takes."""
+    uids = [post(postgres_engine, name=n, rest_after=1).uid for n in ("one", "two")]
+    for uid in uids:
+        fail(postgres_engine, 0, action_uid=uid)
+    scheduler = make_leading(hasty_engine)
+    rester = Rester(
+        hasty_engine, scheduler.leader, Noticer(hasty_engine, scheduler.leader)
+    )
+
+    with hold_action(postgres_engine, uids[0]):
+        assert 1 == rester.look()
+        edit_all = sa.update(operations).values(
+            finished_at=operations.c.finished_at - MINUTE
+        )
+        execute(postgres_engine, edit_all)
+        assert 0 == rester.look()
+    assert 1 == rester.look()
 
 
 @pytest.mark.parametrize("part", ["operation", "step"])
