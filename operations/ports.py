@@ -95,6 +95,21 @@ class Deliveries(Protocol):
         """
 
 
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """
+    An operation that changes data of a small app at *now* (aware UTC), by its claim.
+
+    Args:
+        guard: Called first in each transaction.
+    """
+
+    app: str
+    operation_id: UUID
+    now: datetime
+    guard: Guard
+
+
 class Workspace(Protocol):
     """The staged and live side of a small app: data, design, permissions."""
 
@@ -107,50 +122,33 @@ class Workspace(Protocol):
     def discard(self, paths: Sequence[Path]) -> None:
         """Remove drafts that will not be staged; some may be missing."""
 
-    def stage(
-        self,
-        app: str,
-        drafts: Sequence[DomainDraft],
-        *,
-        operation_id: UUID,
-        now: datetime,
-        guard: Guard,
-    ) -> dict[str, int]:
+    def stage(self, by: Claimant, drafts: Sequence[DomainDraft]) -> dict[str, int]:
         """
         Make *drafts* the staged versions, all of them or none, in one transaction.
 
         Args:
+            by: Stored with each version; its guard is called first.
             drafts: At most one for each domain.
-            operation_id: Stored with each version.
-            now: Aware UTC; when the versions were created.
-            guard: Called first in the transaction.
 
         Returns:
             The new version number of each domain.
 
         Raises:
-            ClaimLostError: Raised by *guard*; the staged versions are as before.
+            ClaimLostError: Raised by the guard; the staged versions are as before.
         """
 
     def fetch_staged(self, app: str, kinds: Sequence[str]) -> tuple[str, ...]:
         """Return those of *kinds* for which *app* has something staged."""
 
     def publish(
-        self,
-        app: str,
-        kinds: Sequence[str],
-        *,
-        now: datetime,
-        guard: Guard,
-        notify: bool = False,
+        self, by: Claimant, kinds: Sequence[str], *, notify: bool = False
     ) -> tuple[Move, ...]:
         """
         Make what is staged live, for *kinds*, in one transaction.
 
         Args:
+            by: Whose guard is called first.
             kinds: Some of "data", "design", "permissions".
-            now: Aware UTC, stored as the time of publication.
-            guard: Called first in the transaction.
             notify: Whether to announce it. The scheduler never does (docs/origin.md):
                 a mail is a step of its own.
 
@@ -164,9 +162,7 @@ class Workspace(Protocol):
     def summarize(self, domain: Domain, *, head: int) -> DomainSummary:
         """Return figures and the first *head* rows of the live version of *domain*."""
 
-    def keep_figures(
-        self, app: str, action_uid: str, figures: Figures, *, guard: Guard
-    ) -> None:
+    def keep_figures(self, by: Claimant, action_uid: str, figures: Figures) -> None:
         """Keep what a summary said, by domain, for ``Domain.summarized``."""
 
     def prune_versions(self, *, keep: int, now: datetime, limit: int) -> int:
@@ -355,6 +351,11 @@ class StepContext(TaskOccasion):
     ports: Ports
     make_token: Callable[[], str]
     details: Mapping[str, JsonValue] = field(default_factory=dict)
+
+    @property
+    def claimant(self) -> Claimant:
+        """The operation, for whoever writes on its behalf."""
+        return Claimant(self.app, self.operation_id, self.now, self.guard)
 
 
 #: A step: does its work, and returns what ``operations show`` prints. Raises

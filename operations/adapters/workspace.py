@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import sqlalchemy as sa
 
@@ -32,7 +32,7 @@ from operations.domains import (
     Version,
 )
 from operations.mail.summary.content import Figures
-from operations.ports import Guard, Retention
+from operations.ports import Claimant, Retention
 from operations.running.platform_errors import blaming_platform, find_platform_error
 
 _CHUNK = 1 << 20
@@ -143,30 +143,20 @@ class RealWorkspace:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
 
-    def stage(
-        self,
-        app: str,
-        drafts: Sequence[DomainDraft],
-        *,
-        operation_id: UUID,
-        now: datetime,
-        guard: Guard,
-    ) -> dict[str, int]:
+    def stage(self, by: Claimant, drafts: Sequence[DomainDraft]) -> dict[str, int]:
         """Make *drafts* the staged versions, all of them or none."""
         if not drafts:
             return {}
         numbers: dict[str, int] = {}
         try:
             # Hashing takes long for large files: never inside the transaction.
-            self._check_room(app, drafts, now)
+            self._check_room(by, drafts)
             digests = {draft.domain: _sync_and_hash(draft.path) for draft in drafts}
             with writing(self._engine) as connection:
-                guard(connection)
+                by.guard(connection)
                 for draft in drafts:
                     digest = digests[draft.domain]
-                    numbers[draft.domain] = self._record(
-                        connection, app, draft, digest, operation_id, now
-                    )
+                    numbers[draft.domain] = self._record(connection, by, draft, digest)
         except OSError as error:
             raise self._blame(error) from error
         # A renamed file stays, whatever went wrong: if the connection broke during the
@@ -175,21 +165,20 @@ class RealWorkspace:
         # Prune here, too, not only once a day: a refresh each minute would leave 1,440
         # versions. Maintenance removes what cannot be removed now.
         with suppress(OSError, UnreachableError):
-            self._prune_app(app, keep=self._keep, before=now - files.YOUNG)
+            self._prune_app(by.app, keep=self._keep, before=by.now - files.YOUNG)
         return numbers
 
     def _prune_app(self, app: str, *, keep: int, before: datetime) -> None:
         bounds = {"keep": keep, "limit": _PRUNED_AT_ONCE}
         files.prune_versions(self._engine, self._root, before=before, app=app, **bounds)
 
-    def _check_room(
-        self, app: str, drafts: Sequence[DomainDraft], now: datetime
-    ) -> None:
+    def _check_room(self, by: Claimant, drafts: Sequence[DomainDraft]) -> None:
         """Refuse *drafts* that exceed the limit of the app, after removing old data."""
+        app = by.app
         added = sum(draft.path.stat().st_size for draft in drafts)
         used = files.count_bytes(self._engine, app)
         if used + added > self._most_bytes:
-            self._prune_app(app, keep=0, before=now - _BARELY_READ)
+            self._prune_app(app, keep=0, before=by.now - _BARELY_READ)
             used = files.count_bytes(self._engine, app)
         if used + added > self._most_bytes:
             msg = (
@@ -201,22 +190,16 @@ class RealWorkspace:
             raise StepError(msg, permanent=True)
 
     def _record(
-        self,
-        connection: sa.Connection,
-        app: str,
-        draft: DomainDraft,
-        digest: str,
-        operation_id: UUID,
-        now: datetime,
+        self, connection: sa.Connection, by: Claimant, draft: DomainDraft, digest: str
     ) -> int:
         """Give *draft* its name, a row, and the staged pointer; return its number."""
-        number, path = self._reserve(connection, app, draft)
+        number, path = self._reserve(connection, by.app, draft)
         draft.path.replace(path)
         _sync_folder(path.parent)
         fingerprint = draft.reading.fingerprint
         connection.execute(
             sa.insert(domain_versions).values(
-                app=app,
+                app=by.app,
                 domain=draft.domain,
                 version=number,
                 path=path.relative_to(self._root).as_posix(),
@@ -226,13 +209,13 @@ class RealWorkspace:
                 source_digest=fingerprint.source,
                 etag=fingerprint.etag,
                 last_modified=fingerprint.last_modified,
-                operation_id=operation_id,
-                created_at=now,
+                operation_id=by.operation_id,
+                created_at=by.now,
             )
         )
         connection.execute(
             sa.update(domains)
-            .where(domains.c.app == app, domains.c.name == draft.domain)
+            .where(domains.c.app == by.app, domains.c.name == draft.domain)
             .values(staged_version=number)
         )
         return number
@@ -267,23 +250,21 @@ class RealWorkspace:
 
     def publish(
         self,
-        app: str,
+        by: Claimant,
         kinds: Sequence[str],
         *,
-        now: datetime,
-        guard: Guard,
         notify: bool = False,  # noqa: ARG002 - docs/origin.md; nobody listens
     ) -> tuple[Move, ...]:
         """Make what is staged live, for *kinds*, in one transaction."""
         if "data" in kinds:
-            self._check_files(app)
+            self._check_files(by.app)
         moves: list[Move] = []
         with writing(self._engine) as connection:
-            guard(connection)
+            by.guard(connection)
             for kind in kinds:
-                if not files.has_staged(connection, app, kind):
-                    raise files.explain_nothing_staged(app, kind)
-                moves += files.move_live(connection, app, kind, now)
+                if not files.has_staged(connection, by.app, kind):
+                    raise files.explain_nothing_staged(by.app, kind)
+                moves += files.move_live(connection, by.app, kind, by.now)
         return tuple(moves)
 
     def _check_files(self, app: str) -> None:
@@ -319,13 +300,11 @@ class RealWorkspace:
             domain=domain.name, version=version, columns=columns, head=rows
         )
 
-    def keep_figures(
-        self, app: str, action_uid: str, figures: Figures, *, guard: Guard
-    ) -> None:
+    def keep_figures(self, by: Claimant, action_uid: str, figures: Figures) -> None:
         """Keep what a summary said, for the next one of its action."""
         with writing(self._engine) as connection:
-            guard(connection)
-            files.keep_figures(connection, app, action_uid, figures)
+            by.guard(connection)
+            files.keep_figures(connection, by.app, action_uid, figures)
 
     def _refuse_if_gone(self) -> None:
         """

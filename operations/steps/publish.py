@@ -34,9 +34,8 @@ def publish(context: StepContext, asked: PublishModel) -> StepResult:
     if kinds == KINDS:
         kinds = _find_staged(context)
     context.progress(0, len(kinds), ", ".join(kinds))
-    moves = context.ports.workspace.publish(
-        context.app, kinds, now=context.now, guard=context.guard, notify=False
-    )
+    workspace = context.ports.workspace
+    moves = workspace.publish(context.claimant, kinds, notify=False)
     for move in moves:
         context.say(_describe(move))
     if not moves:

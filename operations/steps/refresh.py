@@ -63,13 +63,7 @@ def refresh(context: StepContext, asked: RefreshModel) -> StepResult:
                     context.say(told, level=LogLevel.WARNING)
 
         context.progress(len(domains), len(domains))
-        versions = workspace.stage(
-            context.app,
-            drafts,
-            operation_id=context.operation_id,
-            now=context.now,
-            guard=context.guard,
-        )
+        versions = workspace.stage(context.claimant, drafts)
         for name, version in versions.items():
             context.say(f"{name}: version {version} is staged")
     finally:

@@ -75,15 +75,9 @@ def send_execsum(context: StepContext, asked: Literal[True]) -> StepResult:  # n
     result = deliver(context, mails, (*recipients.warnings, *summary.find_warnings()))
     # A mail that is sent again to one person is no news to the others.
     if result["sent"] and _has_series(context) and RESENT_KEY not in context.memo:
-        ports.workspace.keep_figures(
-            context.app,
-            context.action_uid,
-            {
-                part.data.domain: make_former(part, context.now)
-                for part in summary.parts
-            },
-            guard=context.guard,
-        )
+        parts = summary.parts
+        figures = {part.data.domain: make_former(part, context.now) for part in parts}
+        ports.workspace.keep_figures(context.claimant, context.action_uid, figures)
     versions = {part.data.domain: part.data.version.number for part in summary.parts}
     return {"domains": dict(versions), **result}
 

@@ -16,7 +16,7 @@ from models.database.tables import app_documents, domains, small_apps
 from models.errors import ClaimLostError, StepError
 from operations.adapters.workspace import RealWorkspace
 from operations.domains import Domain, DomainDraft, Fingerprint, Move, Reading
-from operations.ports import Workspace
+from operations.ports import Claimant, Workspace
 from tests.unit.operations.fakes import FakeWorkspace
 
 APP = "shop"
@@ -35,6 +35,10 @@ def lose(_connection: sa.Connection) -> None:
     raise ClaimLostError
 
 
+OURS = Claimant(APP, OPERATION, NOW, hold)
+LOST = Claimant(APP, OPERATION, NOW, lose)
+
+
 @dataclass
 class Case:
     """A workspace of one app that has the domains a and b, and a staged design."""
@@ -50,13 +54,11 @@ class Case:
     def stage(self, *names: str) -> dict[str, int]:
         """Stage a version of each domain of *names*."""
         drafts = [self.draft(name) for name in names]
-        return self.workspace.stage(
-            APP, drafts, operation_id=OPERATION, now=NOW, guard=hold
-        )
+        return self.workspace.stage(OURS, drafts)
 
     def publish(self, *kinds: str) -> tuple[Move, ...]:
         """Publish *kinds*."""
-        return self.workspace.publish(APP, kinds, now=NOW, guard=hold)
+        return self.workspace.publish(OURS, kinds)
 
     def find_pointers(self) -> dict[str, tuple[int | None, int | None]]:
         """Return the numbers of what is staged and live, by domain."""
@@ -107,9 +109,7 @@ def test_domains_come_by_name(case: Case) -> None:
 def test_what_was_staged_is_found_again(case: Case) -> None:
     """With what was read from where, and a file that is there; the draft is not."""
     draft = case.draft("a")
-    numbers = case.workspace.stage(
-        APP, [draft], operation_id=OPERATION, now=NOW, guard=hold
-    )
+    numbers = case.workspace.stage(OURS, [draft])
 
     staged = case.workspace.fetch_domains(APP)[0].staged
     assert {"a": 1} == numbers
@@ -130,7 +130,7 @@ def test_versions_are_numbered_by_domain(case: Case) -> None:
 
 def test_nothing_is_staged_without_drafts(case: Case) -> None:
     """A refresh that found all as it was does not ask for its claim."""
-    found = case.workspace.stage(APP, [], operation_id=OPERATION, now=NOW, guard=lose)
+    found = case.workspace.stage(LOST, [])
 
     assert {} == found
 
@@ -141,9 +141,9 @@ def test_lost_claim_stages_and_publishes_nothing(case: Case) -> None:
     drafts = [case.draft("a")]
 
     with pytest.raises(ClaimLostError):
-        case.workspace.stage(APP, drafts, operation_id=OPERATION, now=NOW, guard=lose)
+        case.workspace.stage(LOST, drafts)
     with pytest.raises(ClaimLostError):
-        case.workspace.publish(APP, ("data",), now=NOW, guard=lose)
+        case.workspace.publish(LOST, ("data",))
 
     assert {"a": (1, None), "b": (None, None)} == case.find_pointers()
 
@@ -230,7 +230,7 @@ def test_figures_of_a_summary_stay_with_the_domain(case: Case) -> None:
         kept: JsonValue = {"at": "2026-11-23T06:00:00Z", "rows": rows, "sums": {}}
         for uid in ("x", "y"):
             figures = {"a": kept, "gone": kept}
-            case.workspace.keep_figures(APP, uid, figures, guard=hold)
+            case.workspace.keep_figures(OURS, uid, figures)
 
     domains = {each.name: each for each in case.workspace.fetch_domains(APP)}
 

@@ -29,7 +29,7 @@ from operations.domains import (
 )
 from operations.foreign_tasks import ForeignTask
 from operations.mail.message import Fate, Mail, Sending, WebhookRequest
-from operations.ports import Guard, Ports, SendMail
+from operations.ports import Claimant, Guard, Ports, SendMail
 from tests.simulation.database import SimulatedDatabase
 from tests.simulation.faults import Place
 from tests.simulation.loop import SECOND
@@ -129,32 +129,17 @@ class SimulatedWorkspace(FakeWorkspace):
         """Return a path that nobody opens."""
         return Path("nowhere") / app / domain
 
-    def stage(
-        self,
-        app: str,
-        drafts: Sequence[DomainDraft],
-        *,
-        operation_id: UUID,
-        now: datetime,
-        guard: Guard,
-    ) -> dict[str, int]:
+    def stage(self, by: Claimant, drafts: Sequence[DomainDraft]) -> dict[str, int]:
         """Log that something was staged, under the claim."""
-        del app, now
-        self._log(guard, operation_id, "refresh")
+        self._log(by.guard, by.operation_id, "refresh")
         return {draft.domain: 1 for draft in drafts}
 
     def publish(
-        self,
-        app: str,
-        kinds: Sequence[str],
-        *,
-        now: datetime,
-        guard: Guard,
-        notify: bool = False,
+        self, by: Claimant, kinds: Sequence[str], *, notify: bool = False
     ) -> tuple[Move, ...]:
         """Log that something was published, under the claim."""
-        del app, kinds, now, notify
-        self._log(guard, None, "publish")
+        del kinds, notify
+        self._log(by.guard, None, "publish")
         return ()
 
     def _log(self, guard: Guard, operation_id: UUID | None, step: str) -> None:

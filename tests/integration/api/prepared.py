@@ -53,6 +53,7 @@ from models.small_app import SmallAppModel
 from operations.adapters.workspace import RealWorkspace
 from operations.domains import DomainDraft, Fingerprint, Reading
 from operations.fleet.processes import drain_worker
+from operations.ports import Claimant
 from serving.access.callers import Caller
 from serving.access.manage_keys import create_key
 from serving.access.sign_ins import fetch_invitations, make_invitation
@@ -461,20 +462,16 @@ def _stage_data(engine: sa.Engine, home: Path, made: Prepared) -> None:
     def hold(_connection: sa.Connection) -> None:
         """Be the guard of a claim that holds."""
 
+    done = made.operations[OperationState.SUCCEEDED]
+    by = Claimant(made.app, done, MONDAY, hold)
     for number in range(3):
         path = workspace.draft_path(made.app, "sales")
         frame = pl.DataFrame({"n": list(range(number + 2)), "word": made.mark})
         frame.write_parquet(path)
         reading = Reading(number + 2, Fingerprint(source="d", etag=made.mark))
-        workspace.stage(
-            made.app,
-            [DomainDraft("sales", path, reading)],
-            operation_id=made.operations[OperationState.SUCCEEDED],
-            now=MONDAY,
-            guard=hold,
-        )
+        workspace.stage(by, [DomainDraft("sales", path, reading)])
         if number < 2:
-            workspace.publish(made.app, ("data",), now=MONDAY, guard=hold)
+            workspace.publish(by, ("data",))
     made.ids["version"] = "1"
 
 

@@ -14,6 +14,7 @@ from models.database.engine import reading, writing
 from models.database.tables import app_documents, domains
 from operations.adapters.workspace import RealWorkspace
 from operations.domains import DomainDraft, Fingerprint, Reading
+from operations.ports import Claimant
 from tests.database import fetch_rows
 from tests.scheduling import add_app
 
@@ -45,14 +46,8 @@ def stage(
     frame = pl.DataFrame(columns)
     frame.write_parquet(path)
     draft = DomainDraft(name, path, Reading(frame.height, Fingerprint("s", etag="e")))
-    made = workspace.stage(
-        app,
-        [draft],
-        operation_id=OPERATION,
-        now=READ_AT,
-        guard=lambda _connection: None,
-    )
-    return made[name]
+    by = Claimant(app, OPERATION, READ_AT, lambda _connection: None)
+    return workspace.stage(by, [draft])[name]
 
 
 def apply_document(engine: sa.Engine, part: str, text: str, app: str = "app") -> None:

@@ -47,9 +47,18 @@ from operations.mail.message import (
     Template,
     WebhookRequest,
 )
+from operations.mail.summary.content import Figures
 from operations.mail.template import MailTemplate
 from operations.operation_log import LogLevel
-from operations.ports import Guard, Ports, Prunable, Retention, SendMail, StepContext
+from operations.ports import (
+    Claimant,
+    Guard,
+    Ports,
+    Prunable,
+    Retention,
+    SendMail,
+    StepContext,
+)
 from operations.recipients import User
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -108,20 +117,11 @@ class FakeWorkspace:
         for path in paths:
             path.unlink(missing_ok=True)
 
-    def stage(
-        self,
-        app: str,
-        drafts: Sequence[DomainDraft],
-        *,
-        operation_id: UUID,
-        now: datetime,
-        guard: Guard,
-    ) -> dict[str, int]:
+    def stage(self, by: Claimant, drafts: Sequence[DomainDraft]) -> dict[str, int]:
         """Point staged at new versions, all at once."""
-        del app, operation_id
         if not drafts:
             return {}
-        guard(None)  # type: ignore[arg-type]  # the fake has no connection
+        by.guard(None)  # type: ignore[arg-type]  # the fake has no connection
         numbers = {}
         for draft in drafts:
             domain = self.domains[draft.domain]
@@ -133,7 +133,7 @@ class FakeWorkspace:
                 path,
                 draft.reading.rows,
                 path.stat().st_size,
-                now,
+                by.now,
                 draft.reading.fingerprint,
             )
             self.domains[draft.domain] = replace(domain, staged=version)
@@ -149,25 +149,18 @@ class FakeWorkspace:
         return tuple(kind for kind in kinds if kind in staged)
 
     def publish(
-        self,
-        app: str,
-        kinds: Sequence[str],
-        *,
-        now: datetime,
-        guard: Guard,
-        notify: bool = False,
+        self, by: Claimant, kinds: Sequence[str], *, notify: bool = False
     ) -> tuple[Move, ...]:
         """Point live at staged, or refuse before anything moves."""
-        del now
-        domains = self.fetch_domains(app) if "data" in kinds else ()
+        domains = self.fetch_domains(by.app) if "data" in kinds else ()
         for domain in domains:
             if domain.staged is not None and not domain.staged.path.is_file():
                 msg = f"domain {domain.name!r}: {domain.staged.path} is gone."
                 raise StepError(msg, permanent=True)
-        guard(None)  # type: ignore[arg-type]  # the fake has no connection
+        by.guard(None)  # type: ignore[arg-type]  # the fake has no connection
         for kind in kinds:
-            if kind not in self.fetch_staged(app, kinds):
-                msg = f"small app {app!r} has nothing staged for {kind}."
+            if kind not in self.fetch_staged(by.app, kinds):
+                msg = f"small app {by.app!r} has nothing staged for {kind}."
                 raise StepError(msg, permanent=True)
         self.notified.append(notify)
         moves: list[Move] = []
@@ -202,17 +195,10 @@ class FakeWorkspace:
         rows = ((1,), (9,))[:head]
         return DomainSummary(domain.name, domain.live, columns, rows)
 
-    def keep_figures(
-        self,
-        app: str,
-        action_uid: str,
-        figures: Mapping[str, JsonValue],
-        *,
-        guard: Guard,
-    ) -> None:
+    def keep_figures(self, by: Claimant, action_uid: str, figures: Figures) -> None:
         """Keep them with the domains."""
-        guard(None)  # type: ignore[arg-type]  # the fake has no connection
-        for domain in self.fetch_domains(app):
+        by.guard(None)  # type: ignore[arg-type]  # the fake has no connection
+        for domain in self.fetch_domains(by.app):
             if domain.name in figures:
                 kept = {**domain.summarized, action_uid: figures[domain.name]}
                 self.domains[domain.name] = replace(domain, summarized=kept)

@@ -22,12 +22,14 @@ from operations.adapters.workspace import RealWorkspace
 from operations.adapters.workspace_files import MOST_ACTIONS
 from operations.domains import Domain, DomainDraft, Fingerprint, Reading, ReadRequest
 from operations.mail.summary.content import Former
+from operations.ports import Claimant
 from operations.running.platform_errors import blaming_platform
 from tests.unit.operations.fakes import hold_claim
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 APP = "../Demo"
 OPERATION = UUID("3771f246-cc92-5326-b56a-8665f62de245")
+WE = Claimant(APP, OPERATION, NOW, hold_claim)
 
 
 @pytest.fixture
@@ -51,9 +53,7 @@ def stage(
         pl.DataFrame({"n": range(rows), "f": [0.5] * rows}).write_parquet(path)
         print_of = Fingerprint(source=digest_source({"file": name}), etag="e")
         drafts.append(DomainDraft(name, path, Reading(rows, print_of)))
-    return workspace.stage(
-        APP, drafts, operation_id=OPERATION, now=now, guard=hold_claim
-    )
+    return workspace.stage(Claimant(APP, OPERATION, now, hold_claim), drafts)
 
 
 def find_pointers(workspace: RealWorkspace) -> dict[str, tuple[int | None, int | None]]:
@@ -93,7 +93,7 @@ def test_number_that_a_crash_left_is_not_overwritten(workspace: RealWorkspace):
 def test_summary_has_the_figures_of_the_live_file(workspace: RealWorkspace):
     """Smallest, largest, sum and first rows come from the Parquet file."""
     stage(workspace, "a", rows=4)
-    workspace.publish(APP, ("data",), now=NOW, guard=hold_claim)
+    workspace.publish(WE, ("data",))
 
     summary = workspace.summarize(workspace.fetch_domains(APP)[0], head=1)
 
@@ -108,7 +108,7 @@ def test_figures_of_a_few_actions_are_kept(workspace: RealWorkspace):
     stage(workspace, "a")
     for number in range(MOST_ACTIONS + 2):
         figures = Former(NOW + timedelta(minutes=number), number, {"n": 1}).as_json()
-        workspace.keep_figures(APP, f"x{number}", {"a": figures}, guard=hold_claim)
+        workspace.keep_figures(WE, f"x{number}", {"a": figures})
 
     kept = workspace.fetch_domains(APP)[0].summarized
 
@@ -121,7 +121,7 @@ def test_old_versions_go_and_those_in_use_stay(
 ):
     """Staged, live, the one live before, and the newest; rows and files agree."""
     stage(workspace, "a")
-    workspace.publish(APP, ("data",), now=NOW, guard=hold_claim)
+    workspace.publish(WE, ("data",))
     for _ in range(4):
         stage(workspace, "a")
     later = NOW + timedelta(days=2)
@@ -186,7 +186,7 @@ def test_app_with_no_room_keeps_what_is_in_use(
 ):
     """What nobody needs goes first; what does not fit then is refused, for good."""
     stage(workspace, "a")
-    workspace.publish(APP, ("data",), now=NOW, guard=hold_claim)
+    workspace.publish(WE, ("data",))
     size = sum(path.stat().st_size for path in tmp_path.rglob("*.parquet"))
     narrow = RealWorkspace(
         workspace._engine, tmp_path / "workspace", most_bytes=size * 7 // 2
@@ -234,7 +234,7 @@ def test_workspace_that_is_not_mounted_is_left_alone(
 ):
     """What was written then would lie below its mount, on the system's disk."""
     stage(workspace, "a")
-    workspace.publish(APP, ["data"], now=NOW, guard=hold_claim)
+    workspace.publish(WE, ["data"])
     stage(workspace, "a")
     [live] = [d for d in workspace.fetch_domains(APP) if d.name == "a"]
     mounted = tmp_path / "workspace"
@@ -243,7 +243,7 @@ def test_workspace_that_is_not_mounted_is_left_alone(
 
     for touch in (
         lambda: workspace.draft_path(APP, "b"),
-        lambda: workspace.publish(APP, ["data"], now=NOW, guard=hold_claim),
+        lambda: workspace.publish(WE, ["data"]),
         lambda: workspace.summarize(live, head=1),
     ):
         with pytest.raises(PlatformError, match=r"is empty, .*: is it mounted"):
@@ -251,7 +251,7 @@ def test_workspace_that_is_not_mounted_is_left_alone(
     assert [] == list(mounted.iterdir())
     mounted.rmdir()
     (tmp_path / "elsewhere").rename(mounted)
-    workspace.publish(APP, ["data"], now=NOW, guard=hold_claim)
+    workspace.publish(WE, ["data"])
 
 
 def test_workspace_that_was_emptied_on_purpose_is_filled_anew(
