@@ -74,6 +74,10 @@ def judge(
     doubtful = [each for each in findings if each.health is Health.DOUBTFUL]
     prominent = [each for each in doubtful if each.kind in _PROMINENT]
     doubts = [each for each in doubtful if each.kind not in _PROMINENT]
+    if any(each.kind == "broker" for each in bad):
+        # Their workers are silent because of it, and need no others.
+        doubts += [each for each in bad if each.kind == "queue"]
+        bad = [each for each in bad if each.kind != "queue"]
     troubles = ["what went wrong cannot be read"]
     if day is not None:
         troubles = list(_list_troubles(day))

@@ -21,6 +21,7 @@ STUCK = Finding(
 )
 BEHIND = Finding("queue heavy", Health.DOUBTFUL, "2 wait", "heavy is behind", NOON)
 PAUSED = Finding("pause", Health.DOUBTFUL, "everything", "everything is paused", NOON)
+AWAY = Finding("broker", Health.BAD, "start it", "the broker does not answer")
 SLOW = Finding("lag", Health.DOUBTFUL, "5 of 100", "operations begin late")
 SILENT = Finding("worker", Health.DOUBTFUL, "celery@a", "a worker is silent")
 UNTITLED = Finding("tzdata", Health.DOUBTFUL, "it moves hello")
@@ -76,6 +77,13 @@ def test_whatever_is_bad_is_an_alarm():
 
     assert ["leader", "space", "queue"] == [each.kind for each in verdict.alarms]
     assert [SILENT] == verdict.doubts
+
+
+def test_worker_that_its_broker_keeps_silent_is_no_alarm():
+    """Or people would start one where the broker is what must be started."""
+    verdict = judge([AWAY, STUCK, SILENT], DayCounts())
+
+    assert ([AWAY], [SILENT, STUCK]) == (verdict.alarms, verdict.doubts)
 
 
 def test_text_has_all_figures():
