@@ -19,16 +19,24 @@ from overview.doctor.thresholds import LITTLE_SPACE, NO_SPACE, SILENT_FOR
 def look_at_clocks(view: View) -> Iterator[Finding]:
     """Compare the clocks of this host and of all processes with the database's."""
     _now, own = compare_clocks(view.connection)
-    health = _judge_clock(own)
-    title = "" if health is Health.GOOD else "this host's clock is wrong"
-    found = f"this host differs from the database by {own.total_seconds():+.1f} s"
-    yield Finding("clock", health, found, title)
     by_host: dict[str, float] = {}
     for each in view.alive:
         skew_s = each.process.clock_skew_s
         if skew_s is not None:
             worst = by_host.get(each.process.hostname, 0.0)
             by_host[each.process.hostname] = max(worst, skew_s, key=abs)
+    health = _judge_clock(own)
+    title = ""
+    found = f"this host differs from the database by {own.total_seconds():+.1f} s"
+    skews = [own, *(timedelta(seconds=each) for each in by_host.values())]
+    agree = _judge_clock(max(skews) - min(skews)) is Health.GOOD
+    if health is not Health.GOOD and len(by_host) > 1 and agree:
+        title, by_host = "the database's clock is wrong", {}
+        found = f"{found}, as do all others. Synchronize the database's clock (NTP)."
+    elif health is not Health.GOOD:
+        title = "a clock is wrong, this host's or the database's"
+        found = f"{found}. Synchronize both clocks (NTP)."
+    yield Finding("clock", health, found, title)
     for host, skew_s in sorted(by_host.items()):
         health = _judge_clock(timedelta(seconds=skew_s))
         if health is not Health.GOOD:

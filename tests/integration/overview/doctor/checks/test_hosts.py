@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -61,6 +62,45 @@ def test_worker_that_is_unlike_the_others_is_named(
 
     assert "look" == found.health
     assert re.match(told, found.detail.removeprefix("worker ")), found.detail
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "titles"),
+    [
+        ((90, 90), ["the database's clock is wrong"]),
+        (
+            (90,),
+            [
+                "a clock is wrong, this host's or the database's",
+                "a host's clock is wrong",
+            ],
+        ),
+        (
+            (90, 0),
+            [
+                "a clock is wrong, this host's or the database's",
+                "a host's clock is wrong",
+            ],
+        ),
+    ],
+    ids=["all", "one host", "one of two"],
+)
+def test_clock_from_which_all_others_differ_is_the_wrong_one(
+    postgres_engine: sa.Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    ahead_s: Sequence[float],
+    titles: list[str],
+):
+    """Unless there is but one other: then nobody can tell which of both it is."""
+    skew = None, timedelta(seconds=90)
+    monkeypatch.setattr(hosts, "compare_clocks", lambda _connection: skew)
+    for number, each in enumerate(ahead_s):
+        worker = make_worker(f"host{number}")
+        give_sign(postgres_engine, worker, clock_ahead=timedelta(seconds=each))
+
+    found = [each for each in examine(postgres_engine, "clock") if each.health != "ok"]
+
+    assert titles == [each.title for each in found]
 
 
 def test_killed_worker_is_told_until_another_has_its_place(postgres_engine: sa.Engine):
