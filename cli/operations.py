@@ -190,6 +190,7 @@ def print_operation(shown: ShownOperation) -> None:
             ("occurrence", format_both(shown.occurrence, zone)),
             ("state", _explain_state(shown.state)),
             ("reason", _explain_reason(shown)),
+            ("why", _tell_why(shown)),
             ("missed", _describe_missed(shown)),
             ("queue", shown.queue),
             ("attempt", f"{shown.attempt} of {shown.attempts_allowed}"),
@@ -206,6 +207,11 @@ def print_operation(shown: ShownOperation) -> None:
     if shown.steps:
         out().print()
         out().print(make_steps_table(shown.steps, zone))
+
+
+def _tell_why(shown: ShownOperation) -> str | None:
+    """Return until when it waits, and for what; an end is told by its error."""
+    return None if shown.told is None or shown.is_final else shown.told.text
 
 
 def _tell_following(run: FollowingRun) -> str:

@@ -70,6 +70,7 @@ def test_manual_run_shows_the_steps_to_come(call: Call):
     told = call("operations", "show", shown["id"]).out
     assert shown["id"] in told
     assert "recorded; waiting for its time, for the broker," in told
+    assert f"why {shown['why']['text'][:20]}" in " ".join(told.split())
 
 
 @pytest.mark.usefixtures("shop")
