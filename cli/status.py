@@ -126,7 +126,7 @@ def _print_processes(found: Status) -> None:
     out().table(
         found.processes,
         lambda each: {
-            "process": each.name,
+            "process": f"{each.name} (pid {each.pid})",
             "takes": ", ".join(each.queues or ()) or each.role.value,
             "at a time": str(each.concurrency or "-"),
             "last sign": f"{format_seconds(each.heartbeat_age_s)} ago",

@@ -46,7 +46,8 @@ def look_at_leader(view: View) -> Iterator[Finding]:
         then = f"{then} {_UNLED}"
     elif standbys:
         health = Health.DOUBTFUL
-        name = standbys[0].process.name if view.app is None else "a standby"
+        first = standbys[0].process
+        name = f"{first.name} (pid {first.pid})" if view.app is None else "a standby"
         then = f"{name} takes over in {format_age(left)}."
     else:
         starter = _name_starter(view)

@@ -39,7 +39,7 @@ def test_without_a_scheduler_two_things_are_bad(postgres_engine: sa.Engine):
     ("ends_in", "standby", "health", "told"),
     [
         (35 * S, False, "bad", "it is dead, frozen or cut off. There is no standby."),
-        (35 * S, True, "look", r"scheduler@b takes over in \d+ s\.$"),
+        (35 * S, True, "look", r"scheduler@b \(pid \d+\) takes over in \d+ s\.$"),
         (
             -MINUTE,
             False,
