@@ -62,5 +62,5 @@ ON_NOW = tuple(name for name in NEAR if name != "troubles")
 #: Those that concern whoever may know one small app alone, and tell of no other.
 FOR_APPS = (
     *("database", "leader", "tick", "set back", "sending"),
-    *("queues", "lag", "pause"),
+    *("queues", "lag", "pause", "quarantine", "uncertain"),
 )

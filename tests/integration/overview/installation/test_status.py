@@ -16,7 +16,17 @@ from overview.installation.status import AppStatus, fetch_app_status, fetch_stat
 from overview.installation.workers import fetch_workers
 from tests.database import read_by
 from tests.presence import SETTINGS, give_sign, make_worker
-from tests.scheduling import MONDAY, add_app, edit, get_now, make_operation, record_all
+from tests.scheduling import (
+    MONDAY,
+    add_app,
+    add_mails,
+    edit,
+    edit_action,
+    get_now,
+    make_operation,
+    post,
+    record_all,
+)
 
 OURS, THEIRS, RUNNING = (make_operation(number) for number in range(3))
 
@@ -78,6 +88,20 @@ def test_other_app_sees_its_trouble(engine: sa.Engine):
     assert ["Qreason"] == [each.reason for each in found.last_hour]
     assert 0 == found.lag_s
     assert [] == found.running
+
+
+def test_app_sees_what_somebody_has_to_decide(engine: sa.Engine):
+    """Of its own actions and mails, as doctor says it of those of all apps."""
+    post(engine, uid="bad")
+    edit_action(engine, "bad", quarantined_at=get_now(engine), quarantine_reason="no")
+    add_mails(engine, OURS.id, {"ann": "uncertain"})
+
+    told = {
+        app: {each.kind for each in fetch(engine, app).findings}
+        for app in ("app", "Qother")
+    }
+
+    assert {"quarantine", "mails"} == told["app"] - told["Qother"]
 
 
 def test_workers_are_shown_with_what_they_run(engine: sa.Engine):
