@@ -33,7 +33,7 @@ from dispatch.leading import Leading
 from dispatch.locked_rows import LOCK_PATIENCE
 from dispatch.noticer import Noticer
 from dispatch.outbox import Outbox, Sender
-from dispatch.task_outbox import Couriers, TaskOutbox
+from dispatch.task_outbox import TaskOutbox
 from dispatch.upkeep import Upkeep, log_tick
 from migrations.schema_revisions import check_schema
 from models.database.engine import Clock, make_engine, read_host_clock, writing
@@ -71,8 +71,8 @@ class SchedulerParts:
         engine: The scheduler's own.
         leader: The scheduler's part in the election.
         sender: Hands operations to the broker.
+        tasks: Sends tasks of users' own.
         settings: Read once, at the start.
-        couriers: Send tasks of users' own. None: our workers do.
         monotonic: Returns seconds that never jump; only measures pauses.
         host_clock: Only compared with the database's clock; a difference is reported.
     """
@@ -82,9 +82,9 @@ class SchedulerParts:
         engine: sa.Engine,
         leader: Leader,
         sender: Sender,
+        tasks: TaskOutbox,
         settings: Settings,
         *,
-        couriers: Couriers | None = None,
         monotonic: Callable[[], float] = time.monotonic,
         host_clock: Clock = read_host_clock,
     ) -> None:
@@ -97,10 +97,10 @@ class SchedulerParts:
         self.leading = Leading(engine, leader, zones)
         self.outbox = Outbox(
             sender,
+            tasks,
             chunk=settings.chunk,
             monotonic=monotonic,
             part=settings.app_share,
-            tasks=None if couriers is None else TaskOutbox(engine, couriers, monotonic),
         )
         self.dispatcher = Dispatcher(engine, leader, self.outbox)
         self.noticer = Noticer(
@@ -149,8 +149,8 @@ class SchedulerParts:
         tracing.prepare()
         spare_what_stays()
         tasks = CeleryTaskSender(settings, partial(read_installation, engine))
-        couriers = TaskCouriers(settings, tasks)
-        return cls(engine, leader, sender, settings, couriers=couriers)
+        outbox = TaskOutbox(engine, TaskCouriers(settings, tasks))
+        return cls(engine, leader, sender, outbox, settings)
 
     def keep_maintenance(self) -> bool:
         """Bring maintenance in line with the settings, if we lead."""

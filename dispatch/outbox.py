@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import NamedTuple, Protocol
@@ -62,18 +62,18 @@ class Outbox:
 
     Args:
         sender: Hands messages to the broker.
+        tasks: Sends tasks of the users' own; our workers do whose broker it lacks.
         chunk: At most twice as many messages are found at a time.
         monotonic: Returns seconds that never jump; times the pause after a failure.
         part: From 0 to 1: the part of the quick queue's slots that one app may take
             while others wait.
-        tasks: Sends tasks of the users' own. None: our workers do.
     """
 
     sender: Sender
+    tasks: TaskOutbox
     chunk: int
     monotonic: Callable[[], float] = time.monotonic
     part: float = 1.0
-    tasks: TaskOutbox | None = None
     _share: int | None = None
     _share_known: bool = False
     _silent_until: float = float("-inf")
@@ -87,15 +87,13 @@ class Outbox:
     @property
     def has_news(self) -> bool:
         """Whether the database does not know yet what was sent, or what failed."""
-        if self.tasks is not None and self.tasks.has_news:
-            return True
-        return bool(self._unmarked) or self._error != self._told
+        is_unmarked = self.tasks.has_news or bool(self._unmarked)
+        return is_unmarked or self._error != self._told
 
     def forget(self) -> None:
         """Forget what another leadership did: a look finds what is still to do."""
         self._unmarked.clear()
-        if self.tasks is not None:
-            self.tasks.forget()
+        self.tasks.forget()
         self._told = None
         self._share_known = False
 
@@ -103,18 +101,13 @@ class Outbox:
         """Ask anew for the slots of all workers: workers come and go."""
         self._share_known = False
 
-    def learn_ahead(self) -> int:
-        """Read some of what tasks that are due soon ask for; return how many."""
-        return 0 if self.tasks is None else self.tasks.learn_ahead()
-
     def hold_back(self) -> None:
         """Send nothing from now on: the broker cannot be reached from this process."""
         self._silent_until = float("inf")
 
     def prepare(self, connection: sa.Connection) -> None:
         """Write down how the broker is, and read what a look has to know."""
-        if self.tasks is not None:
-            self.tasks.prepare(connection)
+        self.tasks.prepare(connection)
         if self._error is None:
             if self._told is not None:
                 clear_send_failure(connection)
@@ -144,13 +137,10 @@ class Outbox:
         for messages, sent_at in batches:
             mark_sent(transaction, messages, seconds_ago=asked_at - sent_at)
         clock = transaction.ask(SELECT_NOW, {}) if batches else None
-        confirm_tasks = (
-            None if self.tasks is None else self.tasks.mark(transaction, locked)
-        )
+        confirm_tasks = self.tasks.mark(transaction, locked)
 
         def confirm() -> None:
-            if confirm_tasks is not None:
-                confirm_tasks()
+            confirm_tasks()
             self._unmarked[:known] = left
             self._told = error
             if clock is not None:
@@ -179,36 +169,27 @@ class Outbox:
             What to call when *transaction* is committed; it returns them in order.
         """
         is_silent = self._is_silent()
-        if is_silent and self.tasks is None:
-            sendable = None
-        else:
+        sendable = ask_sendable(
+            transaction,
             # Twice a chunk: what was just recorded, and as many that waited before.
-            known = beside + len(self._in_hand())
-            sendable = ask_sendable(
-                transaction,
-                limit=2 * self.chunk + known,
-                share=self._share,
-                tasks_only=is_silent,
-                after=self._last_line,
-            )
+            limit=2 * self.chunk + beside + len(self.tasks.in_hand),
+            share=self._share,
+            tasks_only=is_silent,
+            after=self._last_line,
+        )
 
         def read() -> Sequence[Message]:
             confirm()
-            if sendable is None:
-                return ()
             sent = [message for batch in self._unmarked for message in batch.messages]
             new = [row for row in recorded() if row.queue is Queue.TASKS]
             rows = {row.id.int: row for row in new}
-            found = sendable.choose([*sent, *self._in_hand()], rows)
+            found = sendable.choose([*sent, *self.tasks.in_hand], rows)
             self._last_line = sendable.last_line
             if not (found or sent or is_silent or self._last_line):
                 self._error = None  # nothing waits for the broker any more
             return found
 
         return read
-
-    def _in_hand(self) -> Collection[Message]:
-        return () if self.tasks is None else self.tasks.in_hand
 
     def send(self, messages: Sequence[Message]) -> int:
         """
@@ -217,8 +198,6 @@ class Outbox:
         Ours come first, all of them or none. After a failure our broker is not called
         for a moment: the loop keeps recording, and each try costs one short attempt.
         """
-        if self.tasks is None:
-            return self._send([_give_to_worker(each) for each in messages])
         sent = self._send([each for each in messages if each.queue is not Queue.TASKS])
         taken, left = self.send_tasks(
             [each for each in messages if each.queue is Queue.TASKS]
@@ -235,7 +214,7 @@ class Outbox:
             How many were taken; and what is left for queues of ours.
         """
         straight = [each for each in messages if each.queue is Queue.TASKS]
-        if self.tasks is None or not straight:
+        if not straight:
             return 0, messages
         others = [each for each in messages if each.queue is not Queue.TASKS]
         taken, left = self.tasks.hand_over(straight)

@@ -133,7 +133,7 @@ class Upkeep:
                 _Work(LateLook(engine, leader, noticer).look, every_s=RESCUE_EVERY_S),
                 self._notices,
                 _Work(Backfiller(engine, leader).look),
-                _Work(dispatcher.outbox.learn_ahead, every_s=LEARN_EVERY_S),
+                _Work(dispatcher.outbox.tasks.learn_ahead, every_s=LEARN_EVERY_S),
             )
         )
         self._begun_at = datetime.min.replace(tzinfo=UTC)

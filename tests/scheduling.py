@@ -22,6 +22,7 @@ from actions.posting.post import Posted, Posting, post_action
 from actions.tick import Dispatched, TickReport, run_tick
 from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import Outbox, Sender
+from dispatch.task_outbox import Delivery, TaskOutbox
 from models.database.engine import read_clock, reading, writing
 from models.database.tables import (
     deliveries,
@@ -36,13 +37,15 @@ from models.database.tables import (
 )
 from models.decision import Decision, NewOperation
 from models.door.documents import read_action_object
-from models.errors import BrokerUnreachableError
+from models.errors import BrokerUnreachableError, StepError
 from models.occurrence import LOOKBACK, make_operation_id
 from models.operation_state import Overlap, Queue, Trigger
 from operations.claiming.claim import claim_operation
 from operations.claiming.claimed import Claim
+from operations.foreign_tasks import ForeignTask
 from operations.record import record
 from operations.sending.order import Message
+from operations.sending.tasks import Ready
 from overview.doctor.checks import LOOKS
 from overview.doctor.finding import Finding, View
 from overview.why.circumstances import fetch_circumstances
@@ -326,6 +329,88 @@ class FakeSender:
 BROKER_DOWN = BrokerUnreachableError("the broker is down")
 
 
+class Clock:
+    """A monotonic clock that stands still until told."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        """Return the seconds."""
+        return self.now
+
+
+@dataclass
+class FakeCouriers:
+    """Deliver what they are told to."""
+
+    error: str | None = None
+    refusal: str | None = None
+    refused: str | None = None
+    held: str | None = None
+    forbidden: str | None = None
+    is_late: bool = False
+    unknown: tuple[str | None, ...] = ()
+    clock: Clock = field(default_factory=Clock)
+    sent: list[ForeignTask] = field(default_factory=list)
+    late: list[Delivery] = field(default_factory=list)
+    done: list[Delivery] = field(default_factory=list)
+
+    def knows(self, connection: str | None) -> bool:
+        """Tell whether it is not unknown."""
+        return connection not in self.unknown
+
+    def place(self, task: ForeignTask) -> ForeignTask:
+        """Return *task* with its queue."""
+        if self.forbidden is not None:
+            raise StepError(self.forbidden, permanent=True)
+        return task._replace(queue=task.queue or "default")
+
+    def take(self, connection: str | None, batch: Sequence[Ready]) -> str | None:
+        """Take *batch*, unless there is a refusal."""
+        del connection
+        if self.refusal is not None:
+            return self.refusal
+        refused = {} if self.refused is None else {batch[0].task.id: self.refused}
+        held = {} if self.held is None else {batch[0].task.id: self.held}
+        delivery = Delivery(batch, self.clock(), refused, held, self.error)
+        self.sent += [each.task for each in batch]
+        (self.late if self.is_late else self.done).append(delivery)
+        return None
+
+    def settle(self) -> None:
+        """Have delivered already, or be late."""
+
+    def deliver(self) -> None:
+        """Deliver what is late."""
+        self.done, self.late = [*self.done, *self.late], []
+
+    def collect(self) -> Sequence[Delivery]:
+        """Return what was delivered."""
+        done, self.done = self.done, []
+        return done
+
+
+class NoTasks(TaskOutbox):
+    """Leaves the tasks of users' own to workers, and reads nothing of them."""
+
+    def __init__(self, engine: sa.Engine) -> None:
+        """Have couriers who are given nothing."""
+        super().__init__(engine, FakeCouriers())
+
+    def learn_ahead(self) -> int:
+        """Learn nothing."""
+        return 0
+
+    def hand_over(self, messages: Sequence[Message]) -> tuple[int, list[Message]]:
+        """Leave all of *messages*."""
+        return 0, list(messages)
+
+
+def make_outbox(engine: sa.Engine, sender: Sender, **options: Any) -> Outbox:
+    """Return an outbox that leaves tasks to workers."""
+    return Outbox(sender, NoTasks(engine), 500, **options)
+
+
 def make_dispatcher(
     engine: sa.Engine,
     sender: FakeSender | None = None,
@@ -336,7 +421,7 @@ def make_dispatcher(
     """Return a dispatcher that leads, for as long as *clock* stands still."""
     leader = Leader(engine, monotonic=clock)
     assert leader.hold()
-    outbox = Outbox(sender or FakeSender(), 500, **options)
+    outbox = make_outbox(engine, sender or FakeSender(), **options)
     return Dispatcher(engine, leader, outbox)
 
 
@@ -413,16 +498,6 @@ class Hooked:
         return self.real.finish()
 
 
-class Clock:
-    """A monotonic clock that stands still until told."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        """Return the seconds."""
-        return self.now
-
-
 def make_scheduler(
     engine: sa.Engine,
     sender: Sender | None = None,
@@ -438,6 +513,7 @@ def make_scheduler(
         engine,
         Leader(engine),
         sender or FakeSender(),
+        NoTasks(engine),
         settings,
         monotonic=clock or Clock(),
     )

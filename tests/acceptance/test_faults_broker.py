@@ -25,7 +25,7 @@ from scheduler_server import Scheduler
 from settings import Settings, read_settings
 from tests.chaos.installation import PATIENT
 from tests.chaos.servers import Victim, run_blackhole, run_faulty_redis
-from tests.scheduling import MINUTE, add_app, fetch_all, get_now, post_at
+from tests.scheduling import MINUTE, NoTasks, add_app, fetch_all, get_now, post_at
 from tests.servers import wait_until
 
 #: Of whoever asks a broker that does not answer.
@@ -154,7 +154,8 @@ def make_scheduler(
     settings = make_settings(broker.url)
     leader = Leader(engine, ttl=settings.lease_ttl, heartbeat=timedelta(0))
     assert leader.hold()
-    return Scheduler(engine, leader, make_sender(broker.url, timeout_s), settings)
+    sender = make_sender(broker.url, timeout_s)
+    return Scheduler(engine, leader, sender, NoTasks(engine), settings)
 
 
 def test_half_an_hour_without_broker_loses_and_repeats_nothing(

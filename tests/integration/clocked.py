@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from actions.lease import Leader
 from scheduler_server import Scheduler
 from settings import read_settings
-from tests.scheduling import Clock, FakeSender
+from tests.scheduling import Clock, FakeSender, NoTasks
 
 SEVEN = datetime(2026, 11, 23, 7, tzinfo=UTC)
 
@@ -40,6 +40,7 @@ def make_scheduler(
         engine,
         Leader(engine, monotonic=world),
         sender or FakeSender(),
+        NoTasks(engine),
         read_settings(given, env_file=None),
         monotonic=world,
         host_clock=world.read,

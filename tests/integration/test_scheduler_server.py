@@ -18,6 +18,7 @@ from dispatch.upkeep import NOTICE_AFTER_S, RESCUE_EVERY_S
 from models.database.engine import make_engine, writing
 from models.database.tables import leases, scheduled_actions
 from models.errors import BrokerUnreachableError, UnreachableError
+from models.operation_state import Queue
 from models.requests.notes import PauseModel
 from scheduler_server import PAUSE_S, Scheduler
 from tests.database import execute, read_by, write_by
@@ -150,7 +151,7 @@ def test_broker_that_is_down_stops_no_decision(engine: sa.Engine):
     recorded = [row.state for row in fetch_all(engine)]
     assert 4 <= len(recorded) <= 5
     assert {"pending"} == set(recorded)
-    late = make_operation()
+    late = make_operation(queue=Queue.TASKS)
     record_all(engine, late)
     assert 1 == sender.attempts
 

@@ -33,8 +33,8 @@ from scheduler_server import Scheduler
 from settings import find_collector, read_settings
 from tests.collector import Collector, collecting
 from tests.database import write_by
-from tests.integration.dispatch.test_task_outbox import FakeCouriers
 from tests.scheduling import (
+    FakeCouriers,
     FakeSender,
     add_app,
     backdate,

@@ -27,6 +27,7 @@ from celery_app.answer_reader import AnswerReader
 from celery_app.foreign_queues import Silence
 from celery_app.tasks import execute
 from dispatch.manual_runs import run_now
+from dispatch.task_outbox import TaskOutbox
 from models.database.engine import reading, writing
 from models.database.tables import operations, scheduled_actions
 from models.door.documents import read_action_object
@@ -67,8 +68,8 @@ def run_scheduler(world: World, process: Process) -> None:
         world.engine,
         Leader(world.engine, monotonic=monotonic),
         SimulatedSender(world.broker, process, world),
+        TaskOutbox(world.engine, SimulatedCouriers(world, process), monotonic),
         settings,
-        couriers=SimulatedCouriers(world, process),
         monotonic=monotonic,
         host_clock=lambda: world.host_clock(process),
     )

@@ -12,7 +12,6 @@ from actions.lease import Leader, LeadershipLostError
 from actions.tick import Dispatched, run_tick
 from dispatch.dispatcher import Dispatcher
 from dispatch.foresee import NoFlights
-from dispatch.outbox import Outbox
 from models.database.engine import make_engine
 from models.database.journal import GENESIS
 from models.database.tables import change_head, metadata
@@ -23,6 +22,7 @@ from tests.scheduling import (
     Hooked,
     add_app,
     fetch_action,
+    make_outbox,
     post_at,
     tick,
 )
@@ -69,7 +69,8 @@ def make_scheduler(
 ) -> Dispatcher:
     """Return the writing half of one of several schedulers."""
     leader = Leader(engine, monotonic=clock.monotonic)
-    outbox = Outbox(sender or FakeSender(), 500, clock.monotonic)
+    sender = sender or FakeSender()
+    outbox = make_outbox(engine, sender, monotonic=clock.monotonic)
     return Dispatcher(engine, leader, outbox)
 
 

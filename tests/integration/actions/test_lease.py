@@ -22,7 +22,6 @@ from actions.lease import (
     record_tick,
 )
 from dispatch.dispatcher import Dispatcher
-from dispatch.outbox import Outbox
 from dispatch.upkeep import do_all
 from models.database.engine import make_engine, writing
 from models.database.tables import leases
@@ -41,6 +40,7 @@ from tests.scheduling import (
     fetch_all,
     get_now,
     make_operation,
+    make_outbox,
     post_at,
     record_all,
     tick,
@@ -223,7 +223,7 @@ def test_paused_leader_writes_nothing(engine: sa.Engine):
     paused, other = Leader(engine), Leader(engine)
     paused.hold()
     sender = FakeSender()
-    dispatcher = Dispatcher(engine, paused, Outbox(sender, 500))
+    dispatcher = Dispatcher(engine, paused, make_outbox(engine, sender))
 
     def take_over() -> None:
         expire(engine)
@@ -252,7 +252,7 @@ def test_leader_that_has_not_noticed_sends_nothing(
     assert paused.fence is not None
 
     with pytest.raises(LeadershipLostError):
-        call(Dispatcher(engine, paused, Outbox(sender, 500)))
+        call(Dispatcher(engine, paused, make_outbox(engine, sender)))
 
     assert [] == sender.batches
 
@@ -272,10 +272,10 @@ def test_leader_that_is_overtaken_while_it_sends_marks_nothing(engine: sa.Engine
 
     slow, sender = SlowSender(), FakeSender()
     with pytest.raises(LeadershipLostError):
-        do_all(Dispatcher(engine, paused, Outbox(slow, 500)).send_waiting)
+        do_all(Dispatcher(engine, paused, make_outbox(engine, slow)).send_waiting)
     assert ["pending"] == [row.state for row in fetch_all(engine)]
 
-    do_all(Dispatcher(engine, other, Outbox(sender, 500)).send_waiting)
+    do_all(Dispatcher(engine, other, make_outbox(engine, sender)).send_waiting)
 
     assert [made.id] == slow.ids == sender.ids
     assert ["queued"] == [row.state for row in fetch_all(engine)]

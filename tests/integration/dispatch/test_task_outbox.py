@@ -15,11 +15,10 @@ from actions.posting.post import delete_action
 from actions.tick import run_tick
 from dispatch.manual_runs import run_now
 from dispatch.outbox import Outbox
-from dispatch.task_outbox import Delivery, TaskOutbox
+from dispatch.task_outbox import TaskOutbox
 from models.back_off import RETRY_DELAY
 from models.database.engine import writing
 from models.database.tables import scheduled_action_revisions
-from models.errors import StepError
 from models.operation_state import Overlap, is_awaiting
 from operations.cancel_and_retry import cancel, reopen
 from operations.foreign_tasks import ForeignTask, TaskAnswer
@@ -30,7 +29,7 @@ from tests.database import execute, note_statements, read_by, write_by
 from tests.scheduling import (
     BROKER_DOWN,
     MINUTE,
-    Clock,
+    FakeCouriers,
     FakeSender,
     add_app,
     backdate,
@@ -47,57 +46,6 @@ from tests.scheduling import (
 
 SECOND = timedelta(seconds=1)
 TASK = {"name": "shop.report", "queue": "reports", "wait": True, "within": "PT10M"}
-
-
-@dataclass
-class FakeCouriers:
-    """Deliver what they are told to."""
-
-    error: str | None = None
-    refusal: str | None = None
-    refused: str | None = None
-    held: str | None = None
-    forbidden: str | None = None
-    is_late: bool = False
-    unknown: tuple[str | None, ...] = ()
-    clock: Clock = field(default_factory=Clock)
-    sent: list[ForeignTask] = field(default_factory=list)
-    late: list[Delivery] = field(default_factory=list)
-    done: list[Delivery] = field(default_factory=list)
-
-    def knows(self, connection: str | None) -> bool:
-        """Tell whether it is not unknown."""
-        return connection not in self.unknown
-
-    def place(self, task: ForeignTask) -> ForeignTask:
-        """Return *task* with its queue."""
-        if self.forbidden is not None:
-            raise StepError(self.forbidden, permanent=True)
-        return task._replace(queue=task.queue or "default")
-
-    def take(self, connection: str | None, batch: Sequence[Ready]) -> str | None:
-        """Take *batch*, unless there is a refusal."""
-        del connection
-        if self.refusal is not None:
-            return self.refusal
-        refused = {} if self.refused is None else {batch[0].task.id: self.refused}
-        held = {} if self.held is None else {batch[0].task.id: self.held}
-        delivery = Delivery(batch, self.clock(), refused, held, self.error)
-        self.sent += [each.task for each in batch]
-        (self.late if self.is_late else self.done).append(delivery)
-        return None
-
-    def settle(self) -> None:
-        """Have delivered already, or be late."""
-
-    def deliver(self) -> None:
-        """Deliver what is late."""
-        self.done, self.late = [*self.done, *self.late], []
-
-    def collect(self) -> Sequence[Delivery]:
-        """Return what was delivered."""
-        done, self.done = self.done, []
-        return done
 
 
 @dataclass
@@ -568,7 +516,7 @@ def test_task_that_is_not_waited_for_starts_what_follows(case: Case):
 def test_what_is_soon_due_is_read_before_its_minute(engine: sa.Engine, case: Case):
     """The tick that sends it has no time for that."""
     case.add()
-    learn = case.dispatcher.outbox.learn_ahead
+    learn = case.dispatcher.outbox.tasks.learn_ahead
 
     assert [1, 0] == [learn(), learn()]
 
@@ -585,13 +533,13 @@ def test_what_is_never_due_is_not_read_ahead(engine: sa.Engine, case: Case):
     other = {"publish": {"data": True}, "run_task": TASK}
     backdate(engine, post(engine, name="other", operations=other).uid)
 
-    assert 0 == case.dispatcher.outbox.learn_ahead()
+    assert 0 == case.dispatcher.outbox.tasks.learn_ahead()
 
 
 def test_what_has_no_revision_is_read_ahead_once(engine: sa.Engine, case: Case):
     """Or the look would never be done, and nothing beside it."""
     case.add()
     execute(engine, sa.delete(scheduled_action_revisions))
-    learn = case.dispatcher.outbox.learn_ahead
+    learn = case.dispatcher.outbox.tasks.learn_ahead
 
     assert [1, 0] == [learn(), learn()]

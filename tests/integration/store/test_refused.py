@@ -33,9 +33,11 @@ from tests.presence import SETTINGS
 from tests.scheduling import (
     Clock,
     FakeSender,
+    NoTasks,
     add_revision,
     get,
     make_operation,
+    make_scheduler,
     record_all,
 )
 from tests.unit.operations.fakes import World
@@ -126,9 +128,7 @@ def make_worker(engine: sa.Engine, folder: Path) -> Worker:
 @pytest.mark.parametrize("right", ["update on leases", "select on scheduled_actions"])
 def test_revoked_right_ends_no_scheduler(role: Role, logs: io.StringIO, right: str):
     """It says so once a minute, without a traceback, and goes on when it is granted."""
-    scheduler = Scheduler(
-        role.engine, Leader(role.engine), FakeSender(), read_settings({}, env_file=None)
-    )
+    scheduler = make_scheduler(role.engine)
     role.tell(f"revoke {right} from {{}}")
     for _ in range(5):
         assert scheduler.wake() == PAUSE_S
@@ -152,6 +152,7 @@ def test_leader_that_may_not_write_says_so_when_its_lease_ends(
         role.engine,
         Leader(role.engine, monotonic=clock),
         FakeSender(),
+        NoTasks(role.engine),
         read_settings({}, env_file=None),
         monotonic=clock,
     )
