@@ -36,7 +36,7 @@ from operations.task_ends import fetch_overdue
 from operations.turns import HAS_TURN
 from overview.installation.figures import fetch_held, fetch_running, is_scheduled
 from tests.conftest import new_database, show_url
-from tests.database import fetch_rows, read_by
+from tests.database import execute, fetch_rows, read_by
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
 from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
 from tests.scheduling import (
@@ -438,6 +438,24 @@ def test_what_is_under_way_costs_no_look_at_all_of_it(history: sa.Engine):
 
     assert len(plans) > 8
     assert max(count_read(plan, "operations") for plan in plans) < 10
+
+
+def test_burst_that_statistics_do_not_know_is_looked_at_once(history: sa.Engine):
+    """As when thousands are due: all had ended when the table was analyzed."""
+    burst = 1_000
+    queue = (
+        "update operations set queue = 'quick', state = 'queued', lane = 1, sends = 1,"
+        " sent_at = now(), finished_at = null where id in (select id from operations"
+        f" where state = 'succeeded' limit {burst})"
+    )
+    for each in "alter table operations set (autovacuum_enabled = off)", queue:
+        execute(history, sa.text(each))
+    dispatcher = make_dispatcher(history)
+
+    with explaining(history) as plans:
+        dispatcher.rescue()
+
+    assert max(count_read(plan, "operations") for plan in plans) <= burst
 
 
 def test_what_runs_costs_no_look_at_what_waits(history: sa.Engine):
