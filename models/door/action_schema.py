@@ -150,7 +150,10 @@ def _say_what_validators_say(made: dict[str, Any]) -> None:
         "retry_after": f"{first}, of a lost worker {lost}",
     }
     for name, value in usual.items():
-        made["properties"][name]["description"] += f" Left out: {value}."
+        field = made["properties"][name]
+        # python -OO leaves docstrings out
+        told = f"{field.get('description', '')} Left out: {value}."
+        field["description"] = told.lstrip()
     # read as a number, as each number of a document is
     numbers = [made["properties"][name] for name in ("retries", "rest_after")]
     for number in (fields["RunTaskModel"]["priority"], *numbers):
