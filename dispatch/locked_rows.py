@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 #: How long a leader waits for a lock: longer than PostgreSQL until it looks for a
 #: deadlock (a second), and no tick is two seconds late.
-LOCK_PATIENCE = timedelta(seconds=1.5)
+LOCK_PATIENCE = timedelta(seconds=1.2)
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")

@@ -434,6 +434,13 @@ def explain_undone(  # noqa: PLR0911 - one return for each answer
         since = "never" if tick is None else history.show(tick)
         text = f"no scheduler has ticked since then (last tick: {since})"
         return Verdict.UNDECIDED, text, None
+    still_due_at = history.next_due_at
+    if revision.timing is not None and still_due_at and still_due_at <= due_at:
+        text = (
+            "ticks have left it out so far: a session may keep the action locked"
+            " (minutehand doctor tells)"
+        )
+        return Verdict.UNDECIDED, text, None
     text = "no decision is recorded; it may have been pruned (minutehand audit tells)"
     return Verdict.UNEXPLAINED, text, None
 

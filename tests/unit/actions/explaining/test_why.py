@@ -189,15 +189,19 @@ def test_what_took_the_action_out_just_after_is_named(change: str) -> None:
 def test_ticks_explain_what_no_revision_does() -> None:
     """
     With no tick since, nobody has looked; what was decided before its time ran early;
-    and what a tick has passed over will not run, even if its record has been pruned.
+    what a tick has passed over will not run, even if its record has been pruned; and
+    what is due all the same has been left out.
     """
     unseen = ask(replace(make_history(), last_tick_at=MONDAY - MINUTE))
     early = ask(make_history(make_operation(recorded_at=MONDAY - DAY)))
     told = replace(make_history(), next_due_at=MONDAY + 100 * WEEK)
+    left = ask(replace(make_history(), next_due_at=MONDAY))
 
     assert [Verdict.UNDECIDED, Verdict.RAN] == [unseen.verdict, early.verdict]
     assert "decided at 2026-11-08 07:00:00Z by a tick for a later" in early.text
     assert Verdict.MISSED == ask(told, MONDAY + 2 * WEEK).verdict
+    assert Verdict.UNDECIDED == left.verdict
+    assert "left it out so far: a session may keep the action locked" in left.text
 
 
 def test_each_user_of_an_event_has_an_answer() -> None:
