@@ -227,9 +227,12 @@ def make_refused(error: MinutehandError) -> Refused:
     """
     Return what to show of *error* beside the fields of a form.
 
-    A problem belongs to the field that its pointer begins with.
+    A problem belongs to the field that its pointer begins with, or its option.
     """
     if not isinstance(error, InvalidDocumentError):
+        option, _colon, text = str(error).partition(": ")
+        if option.startswith("--"):
+            return Refused(tell_error(error), {option[2:]: [tell_on_pages(text)]})
         return Refused(tell_error(error), others=(tell_error(error),))
     fields: dict[str, list[str]] = {}
     others: list[str] = []

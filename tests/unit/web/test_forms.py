@@ -85,6 +85,14 @@ def test_problem_is_told_beside_its_field():
     assert "2 problems" in refused.told
 
 
+def test_problem_with_an_option_is_told_beside_the_field_of_that_name():
+    """Such as the end of a pause that is over before it begins."""
+    refused = make_refused(UsageError("--until: 09:00 has passed. Write a later one."))
+
+    assert {"until": ["09:00 has passed. Write a later one."]} == refused.fields
+    assert () == refused.others
+
+
 def _find_texts(path: Path) -> Iterator[str]:
     """Yield the texts of a module that are no docstrings; values are {}."""
     nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
