@@ -14,6 +14,7 @@ from models.database.engine import read_clock, reading, reading_once
 from models.errors import RefusedError, UnreachableError, UsageError
 from models.units import format_age
 from overview.doctor.checks import LOOKS
+from overview.doctor.checks.database import OTHER_SCHEMA
 from overview.doctor.checks.scheduler import is_tick_late
 from overview.doctor.finding import Finding, Health, View, find_worst
 from settings import Settings
@@ -122,8 +123,5 @@ def find_obstacle(engine: sa.Engine) -> str | None:
     except UnreachableError:
         return "the database does not answer. The doctor says why (minutehand doctor)"
     except UsageError:
-        return (
-            "this version does not work with the schema of its database."
-            " The doctor says what to do (minutehand doctor)"
-        )
+        return f"{OTHER_SCHEMA}. The doctor says what to do (minutehand doctor)"
     return None

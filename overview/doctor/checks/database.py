@@ -189,13 +189,16 @@ def look_at_pooler(view: View) -> Iterator[Finding]:
         yield Finding("pooler", Health.GOOD, found)
 
 
+#: What whoever balances load is told, too.
+OTHER_SCHEMA = "the schema is of another version"
+
+
 def look_at_schema(view: View) -> Iterator[Finding]:
     """Compare the schema of the database with that of this version."""
     try:
         schema = check_schema(view.connection.engine)
     except UsageError as error:
-        title = "the schema is of another version"
-        yield Finding("schema", Health.BAD, str(error), title)
+        yield Finding("schema", Health.BAD, str(error), OTHER_SCHEMA)
         return
     if schema.is_newer:
         found = (
