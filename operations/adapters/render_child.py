@@ -20,7 +20,7 @@ from typing import IO
 
 from models.errors import StepError
 from operations.adapters.confinement import confine
-from operations.mail.template import CPU_S, MEMORY_BYTES, MailTemplate
+from operations.mail.template import MEMORY_BYTES, MailTemplate
 
 #: CPU for each mail beyond the first, in seconds; a plain one takes a hundredth of it.
 CPU_A_MAIL_S = 0.02
@@ -39,10 +39,10 @@ def main() -> None:
     while True:
         try:
             # Pickled by the worker, never by a template.
-            template, recipients = pickle.load(requests)  # noqa: S301
+            template, recipients, cpu_s = pickle.load(requests)  # noqa: S301
         except EOFError:
             return
-        _allow_cpu(len(recipients))
+        _allow_cpu(cpu_s + CPU_A_MAIL_S * len(recipients))
         try:
             compiled = MailTemplate(template)
             for values in recipients:
@@ -58,10 +58,10 @@ def _write(answers: IO[str], answer: Mapping[str, str | None]) -> None:
     answers.flush()
 
 
-def _allow_cpu(mails: int) -> None:
-    """Allow this process the CPU time that *mails* more mails may take."""
+def _allow_cpu(seconds: float) -> None:
+    """Allow this process so much more CPU time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
-    allowed = used.ru_utime + used.ru_stime + CPU_S + CPU_A_MAIL_S * mails
+    allowed = used.ru_utime + used.ru_stime + seconds
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CPU, (int(allowed) + 1, hard))
 

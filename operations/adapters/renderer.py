@@ -39,9 +39,10 @@ _LONGEST_LINE = 2 * LONGEST * 12 + 100_000
 class ChildRenderer:
     """Implements :class:`operations.ports.Renderer`; safe to share among threads."""
 
-    def __init__(self, *, deadline: timedelta = DEADLINE) -> None:
-        """Start nothing yet; *deadline* is for all mails of one step."""
+    def __init__(self, *, deadline: timedelta = DEADLINE, cpu_s: float = CPU_S) -> None:
+        """Start nothing yet; *deadline* and *cpu_s* are for all mails of one step."""
         self._deadline_s = deadline.total_seconds()
+        self._cpu_s = cpu_s
         self._idle: list[_Child] = []
 
     def render(
@@ -80,7 +81,7 @@ class ChildRenderer:
     ) -> Iterator[Rendered]:
         length = 0
         with child.ending_after(self._deadline_s):
-            child.ask(template, recipients)
+            child.ask(template, recipients, self._cpu_s)
             while True:
                 answer = child.read()
                 if answer is None:
@@ -105,8 +106,8 @@ class ChildRenderer:
         status, subject = child.wait(), f"template {template.name!r}"
         if status == -signal.SIGXCPU:
             msg = (
-                f"{subject}: rendering it takes more than {CPU_S} s of CPU time. "
-                "Use fewer or shorter loops."
+                f"{subject}: rendering it takes more than {self._cpu_s:g} s of CPU"
+                " time. Use fewer or shorter loops."
             )
         elif child.is_overdue:
             msg = f"{subject}: it was not rendered within {self._deadline_s:g} s."
@@ -157,9 +158,12 @@ class _Child:
             timer.cancel()
 
     def ask(
-        self, template: Template, recipients: Sequence[Mapping[str, object]]
+        self,
+        template: Template,
+        recipients: Sequence[Mapping[str, object]],
+        cpu_s: float,
     ) -> None:
-        request = pickle.dumps((template, list(recipients)))
+        request = pickle.dumps((template, list(recipients), cpu_s))
         # If it is gone, there is no answer either.
         with suppress(BrokenPipeError):
             self._requests.write(request)
