@@ -282,7 +282,7 @@ def match_kind(
 
 
 def fetch_troubled(
-    connection: sa.Connection, app: str | None = None
+    connection: sa.Connection, app: str | None
 ) -> dict[str, OperationState]:
     """
     Return the actions (of *app*) whose latest operation failed or was missed, by uid.

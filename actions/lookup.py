@@ -183,7 +183,7 @@ def suggest_apps(connection: sa.Connection, start: str) -> list[Suggestion]:
 
 
 def suggest_actions(
-    connection: sa.Connection, start: str, *, app: str | None = None
+    connection: sa.Connection, start: str, *, app: str | None
 ) -> list[Suggestion]:
     """
     Return what begins with *start*: uids of actions with their names, and names.

@@ -48,7 +48,7 @@ def is_one_of(
 
 
 def fetch_actions(
-    connection: sa.Connection, *, app: str | None = None, deleted: bool = False
+    connection: sa.Connection, *, app: str | None, deleted: bool = False
 ) -> list[sa.Row[Any]]:
     """Return the actions of *app* (None: of all apps), the next due first."""
     query = sa.select(scheduled_actions).where(*belongs_to(app, _action.app))
@@ -105,7 +105,7 @@ def fetch_followers(
 
 
 def fetch_left_behind(
-    connection: sa.Connection, *, app: str | None = None, limit: int
+    connection: sa.Connection, *, app: str | None, limit: int
 ) -> list[tuple[str, str, str]]:
     """Return app and name of what starts after a deleted action, and its name."""
     former = scheduled_actions.alias("former")
@@ -227,7 +227,7 @@ class Quarantined:
 
 
 def fetch_quarantined(
-    connection: sa.Connection, *, app: str | None = None
+    connection: sa.Connection, *, app: str | None
 ) -> list[Quarantined]:
     """Return the actions (of *app*) that the tick leaves out as unreadable."""
     rows = connection.execute(

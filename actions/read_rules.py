@@ -152,7 +152,7 @@ class NextDue:
 
 
 def fetch_next_due(
-    connection: sa.Connection, *, limit: int, app: str | None = None
+    connection: sa.Connection, *, limit: int, app: str | None
 ) -> list[NextDue]:
     """Return the actions (of *app*) that are due next, oldest first."""
     query: sa.Select[Any] = (

@@ -87,7 +87,7 @@ def make_names(prefix: str) -> dict[str, Any]:
 
 
 def make_queues(
-    *, prefix: str, quorum: bool, acknowledged_within: timedelta | None = None
+    *, prefix: str, quorum: bool, acknowledged_within: timedelta | None
 ) -> list[KombuQueue]:
     """
     Return our queues as Celery declares them; the alias of each is our name for it.

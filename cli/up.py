@@ -47,7 +47,7 @@ def run_embedded(
     settings: Settings,
     stop: threading.Event,
     *,
-    on_start: Callable[[WebServer | None], None] | None = None,
+    on_start: Callable[[WebServer | None], None] | None,
     on_tick: Sequence[Callable[[TickReport], None]] = (),
     concurrency: int = CONCURRENCY,
 ) -> bool:

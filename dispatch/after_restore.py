@@ -196,7 +196,7 @@ def settle_restored(
     as_of: datetime,
     workspace: Path,
     by: str | None,
-    dry_run: bool = False,
+    dry_run: bool,
 ) -> Restored:
     """
     Settle what happened after the backup was made, in one transaction.

@@ -15,9 +15,8 @@ from actions.own_actions import (
     MaintenancePlan,
     foresee_maintenance,
 )
-from actions.tick import CHUNK, Dispatched, run_tick
+from actions.tick import Dispatched, run_tick
 from models.decision import Decision, NewOperation
-from models.occurrence import LOOKBACK
 
 
 @dataclass(slots=True)
@@ -83,8 +82,8 @@ def foresee_tick(
     plan: MaintenancePlan,
     *,
     now: datetime,
-    lookback: timedelta = LOOKBACK,
-    chunk: int = CHUNK,
+    lookback: timedelta,
+    chunk: int,
 ) -> ForeseenTick:
     """
     Return what a tick of *now* would record, and what else it would do.

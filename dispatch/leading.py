@@ -75,7 +75,7 @@ class Leading:
                 log.info(Event.LEASE_RELEASED)
         IS_LEADER.set(0)
 
-    def stand_by(self, *, wait: bool = True) -> None:
+    def stand_by(self, *, wait: bool) -> None:
         """
         Log who leads, once for each leadership.
 

@@ -58,7 +58,7 @@ _SAME = (
 
 
 def read_cause(
-    connection: sa.Connection, operation_id: UUID, *, app: str | None = None
+    connection: sa.Connection, operation_id: UUID, *, app: str | None
 ) -> CausePattern:
     """
     Return the cause of which an operation failed.

@@ -109,7 +109,7 @@ def fetch_operation(
 
 
 def require_operation(
-    connection: sa.Connection, operation_id: UUID, *, app: str | None = None
+    connection: sa.Connection, operation_id: UUID, *, app: str | None
 ) -> sa.Row[Any]:
     """
     Return an operation, as ``fetch_operation`` does.
@@ -316,7 +316,7 @@ def fetch_live_ids(
 
 
 def fetch_stuck(
-    connection: sa.Connection, *, older_than: timedelta, app: str | None = None
+    connection: sa.Connection, *, older_than: timedelta, app: str | None
 ) -> list[tuple[str, int, datetime]]:
     """Return queue, count and oldest sending of messages unclaimed for *older_than*."""
     rows = connection.execute(

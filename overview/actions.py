@@ -137,7 +137,7 @@ def fetch_shown_action(
 
 
 def fetch_listed_actions(
-    connection: sa.Connection, *, app: str | None = None, deleted: bool = False
+    connection: sa.Connection, *, app: str | None, deleted: bool = False
 ) -> list[ListedAction]:
     """
     Return scheduled actions, the next due first, each with its next occurrence.

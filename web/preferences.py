@@ -103,9 +103,7 @@ class Clocks:
         """
         return self.show_in(at, self.find_zone(zone), detail)
 
-    def show_in(
-        self, at: datetime, zone: ZoneInfo, detail: Detail | str = Detail.MINUTE
-    ) -> Shown:
+    def show_in(self, at: datetime, zone: ZoneInfo, detail: Detail | str) -> Shown:
         """Return *at* (aware) on the clocks of *zone*, whatever was chosen."""
         local = at.astimezone(zone)
         text = _write(local, self.now.astimezone(zone).date(), Detail(detail))

@@ -370,7 +370,7 @@ def fetch_rule_events(
     since: datetime,
     until: datetime,
     *,
-    limit: int | None = None,
+    limit: int | None,
 ) -> tuple[RecordedEvent, ...]:
     """
     Return the events of *app* that may lead to occurrences in ``[since, until)``.

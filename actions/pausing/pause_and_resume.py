@@ -115,7 +115,7 @@ class ActionPause:
 
 
 def fetch_action_pause(
-    connection: sa.Connection, uid: str, *, app: str | None = None
+    connection: sa.Connection, uid: str, *, app: str | None
 ) -> ActionPause:
     """
     Return whether an action is paused, as whoever may see only *app* is told.

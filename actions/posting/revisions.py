@@ -213,11 +213,7 @@ def change_action(
 
 
 def log_posted(
-    connection: sa.Connection,
-    uids: Sequence[str],
-    *,
-    by: str | None = None,
-    note: str | None = None,
+    connection: sa.Connection, uids: Sequence[str], *, by: str | None, note: str | None
 ) -> None:
     """
     Record new actions as their first revisions.
@@ -244,7 +240,7 @@ def change_actions(
     changes: Sequence[tuple[sa.Row[Any], Mapping[str, object]]],
     change: Change,
     *,
-    by: str | None = None,
+    by: str | None,
     note: str | None = None,
 ) -> None:
     """

@@ -98,7 +98,7 @@ def make_preview(
     *,
     start: datetime,
     end: datetime | None = None,
-    count: int = 10,
+    count: int,
     viewer_zone: ZoneInfo,
 ) -> Preview:
     """

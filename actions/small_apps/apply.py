@@ -53,7 +53,7 @@ def apply_holidays(
     wanted: Mapping[str, Sequence[date | DateRangeModel]],
     *,
     now: datetime,
-    by: str | None = None,
+    by: str | None,
 ) -> tuple[PartChange, tuple[str, ...]]:
     """
     Make the holiday calendars of *app* those *wanted*.

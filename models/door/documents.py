@@ -284,7 +284,7 @@ def read_each(
     read_one: Callable[[object], _Read],
     hint: str,
     *,
-    most: int | None = None,
+    most: int | None,
 ) -> tuple[_Read, ...]:
     """
     Return what *read_one* makes of each of *values*.

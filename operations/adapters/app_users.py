@@ -110,7 +110,7 @@ def count_left_out(
     who: RecipientFilterModel,
     *,
     now: datetime,
-    on_event: bool = False,
+    on_event: bool,
 ) -> tuple[int, dict[Standing, int]]:
     """
     Return how many users of *app* are inside a filter, and who of those named are not.
@@ -168,7 +168,7 @@ def fetch_addressed(  # noqa: PLR0913 - the filter, and which part
     who: RecipientFilterModel,
     *,
     now: datetime,
-    on_event: bool = False,
+    on_event: bool,
     inside: bool,
     limit: int,
 ) -> tuple[User, ...]:

@@ -45,7 +45,7 @@ def convert_to_parquet(
     *,
     shown: str,
     limits: DomainLimits,
-    tell: Tell | None = None,
+    tell: Tell | None,
 ) -> int:
     """
     Convert *path*, of format *kind*, to the Parquet file *target*.

@@ -221,7 +221,7 @@ class RecentTrouble:
 
 
 def fetch_troubles(
-    connection: sa.Connection, *, app: str | None = None
+    connection: sa.Connection, *, app: str | None
 ) -> list[RecentTrouble]:
     """Return what went wrong lately (in *app*), by reason, the most first."""
     kept, marks = operations.c, deliveries.c
@@ -244,7 +244,7 @@ def fetch_troubles(
     return sorted(found, key=lambda each: (-each.count, each.app, each.reason))
 
 
-def count_uncertain(connection: sa.Connection, *, app: str | None = None) -> int:
+def count_uncertain(connection: sa.Connection, *, app: str | None) -> int:
     """Return the number of uncertain mails (of *app*), however old."""
     count = sa.select(sa.func.count()).select_from(deliveries)
     query = count.where(UNCERTAIN.of("deliveries"))

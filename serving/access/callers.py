@@ -47,7 +47,7 @@ class Caller:
         program = f"key {self.key_id}"
         return program if self.session is None else f"{program} of {self.name}"
 
-    def as_author(self, request_id: str | None = None) -> Author:
+    def as_author(self, request_id: str | None) -> Author:
         """Return who makes the changes of a request, for the record of changes."""
         return Author(self.name, self.key_id, request_id)
 

@@ -290,7 +290,7 @@ _JITTER = '"jitter":"'
 
 
 def fetch_late(
-    connection: sa.Connection, *, since: datetime, app: str | None = None
+    connection: sa.Connection, *, since: datetime, app: str | None
 ) -> tuple[list[NotRun], bool]:
     """
     Return what began more than BEGAN_LATE_AFTER after it was due, the latest first.

@@ -283,7 +283,7 @@ class SameCause:
 
 
 def count_same_cause(
-    connection: sa.Connection, cause: CausePattern, *, app: str | None = None
+    connection: sa.Connection, cause: CausePattern, *, app: str | None
 ) -> SameCause:
     """
     Count the failures of *cause* within a week.

@@ -25,7 +25,7 @@ _LONGEST_SAID = 300
 _URL = re.compile(r"\w+://\S+")
 
 
-def read_beat_schedule(module: str, *, python: str | None = None) -> tuple[Entry, ...]:
+def read_beat_schedule(module: str, *, python: str | None) -> tuple[Entry, ...]:
     """
     Return the entries of the application in *module*, in their order.
 

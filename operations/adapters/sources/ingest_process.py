@@ -50,8 +50,8 @@ def run_job(
     *,
     limits: DomainLimits,
     environment: Mapping[str, str] | None,
-    descriptors: Sequence[int] = (),
-    tell: Tell | None = None,
+    descriptors: Sequence[int],
+    tell: Tell | None,
 ) -> tuple[int, Drift | None]:
     """
     Read a source in a process of its own, and write its rows to a file.

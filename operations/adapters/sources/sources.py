@@ -47,7 +47,7 @@ _LASTING = (FileNotFoundError, NotADirectoryError, PermissionError, IsADirectory
 _Identity = tuple[int, int]
 
 
-def open_source_file(folder: Path, file: str, *, private: Iterable[Path] = ()) -> int:
+def open_source_file(folder: Path, file: str, *, private: Iterable[Path]) -> int:
     """
     Open *file* below *folder* for reading; return its descriptor.
 
