@@ -137,5 +137,6 @@ def end_due_pauses(
     actions, has_spread = locked.do_without(end_part)
     if has_spread:
         return WRITTEN_AT_ONCE
-    log.info(Event.PAUSE_ENDED, actions=actions)
+    if actions or locked.left_out is None:
+        log.info(Event.PAUSE_ENDED, actions=actions)
     return actions

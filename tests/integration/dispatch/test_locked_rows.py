@@ -307,12 +307,14 @@ def test_pause_that_is_locked_ends_later(
     }
     scheduler = make_leading(hasty_engine)
 
-    with shells[held], capture_logs():
+    with shells[held], capture_logs() as logs:
         report = scheduler.tick(get_now(postgres_engine))
         paused = [uid for uid in uids if fetch_action(postgres_engine, uid).paused_at]
 
     expected = {"action": uids[:1], "app": [], "installation": uids[:2]}[held]
     assert expected == paused
+    told = Event.PAUSE_ENDED in {each["event"] for each in logs}
+    assert (held != "installation") == told
     assert 2 == report.due
     scheduler.tick(get_now(postgres_engine))
     assert {None} == {fetch_action(postgres_engine, uid).paused_at for uid in uids}
