@@ -21,7 +21,7 @@ from cli.options import (
     value,
 )
 from cli.output import err, out
-from models.door.documents import Reading, read_action
+from models.door.documents import ReadContext, read_action
 from models.errors import NotFoundError, UsageError
 from models.json_form import get_members
 from models.scheduled_action import ScheduledActionModel
@@ -91,7 +91,7 @@ def _read(given: str, app: str | None) -> tuple[str, ScheduledActionModel]:
     settings = get_settings()
     with reading_document(given) as text:
         rules = settings.make_task_rules().of(app)
-        return app, read_action(text, Reading(settings.timezone, rules))
+        return app, read_action(text, ReadContext(settings.timezone, rules))
 
 
 def _find_stored(given: str, app: str | None) -> sa.Row[Any]:

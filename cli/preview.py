@@ -26,7 +26,7 @@ from cli.options import (
 from cli.output import format_in_utc, format_local, out
 from models.database.engine import read_host_clock
 from models.days_off import HolidaysModel
-from models.door.documents import Reading, read_action
+from models.door.documents import ReadContext, read_action
 from models.errors import InvalidDocumentError, Problem, UsageError
 from models.fields.strict_model import show
 from models.fields.zone import load_zone
@@ -138,7 +138,7 @@ def _read_action(
         raise UsageError(msg)
     with reading_document(file) as text:
         rules = get_settings().make_task_rules().of(app)
-        return read_action(text, Reading(calendar.timezone, rules))
+        return read_action(text, ReadContext(calendar.timezone, rules))
 
 
 def _read_calendar(app: str | None) -> AppCalendar:

@@ -15,7 +15,7 @@ import pytest
 from actions.previews.preview import Preview, make_preview
 from models.days_off import DateRangeModel
 from models.door.app_documents import read_small_app
-from models.door.documents import Reading, read_action
+from models.door.documents import ReadContext, read_action
 from models.fields.instants import format_instant
 from models.fields.zone import load_zone
 from models.small_app import SmallAppModel
@@ -83,7 +83,7 @@ def read_holidays() -> dict[str, tuple[DayRange, ...]]:
 def preview(name: str, count: int) -> Preview:
     """Return the first occurrences of the example *name*."""
     text = (EXAMPLES / f"{name}.json").read_text("utf-8")
-    action = read_action(text, Reading(read_app().timezone or "UTC"))
+    action = read_action(text, ReadContext(read_app().timezone or "UTC"))
     timing = make_timing(action, holidays=read_holidays(), created_at=START)
     return make_preview(
         action, timing, start=START, count=count, viewer_zone=load_zone("UTC")

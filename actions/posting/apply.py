@@ -38,7 +38,7 @@ from models.database.engine import read_clock
 from models.database.journal import rolled_back
 from models.database.tables import scheduled_actions
 from models.door.differences import find_differences
-from models.door.documents import Reading, action_document, read_action
+from models.door.documents import ReadContext, action_document, read_action
 from models.door.places import Places, place_all
 from models.errors import (
     ConflictError,
@@ -171,7 +171,7 @@ _LISTED = 5
 
 
 def read_documents(
-    texts: Mapping[str, bytes], reading: Reading
+    texts: Mapping[str, bytes], reading: ReadContext
 ) -> tuple[Document, ...]:
     """
     Return the actions that *texts* describe, one each.

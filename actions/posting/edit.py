@@ -34,7 +34,12 @@ from actions.read_rules import find_next, find_zone
 from models.database.engine import reading
 from models.database.journal import rolled_back
 from models.door.differences import apply_merge_patch
-from models.door.documents import Reading, read_action, read_action_object, read_actions
+from models.door.documents import (
+    ReadContext,
+    read_action,
+    read_action_object,
+    read_actions,
+)
 from models.door.json_text import decode_json
 from models.errors import InvalidDocumentError, Problem
 from models.fields.strict_model import show
@@ -120,12 +125,12 @@ class Terms(Posting):
     timezone: str = "UTC"
     task_rules: TaskRules | None = None
 
-    def make_reading(self, app: str | None, timezone: str | None) -> Reading:
+    def make_reading(self, app: str | None, timezone: str | None) -> ReadContext:
         """Return how actions of *app*, whose zone is *timezone*, are read."""
         rules = None if self.task_rules is None else self.task_rules.of(app)
-        return Reading(timezone or self.timezone, rules)
+        return ReadContext(timezone or self.timezone, rules)
 
-    def find_reading(self, connection: sa.Connection, app: str) -> Reading:
+    def find_reading(self, connection: sa.Connection, app: str) -> ReadContext:
         """
         Return how actions of *app* are read.
 

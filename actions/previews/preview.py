@@ -29,7 +29,7 @@ from actions.previews.preview_notes import (
 )
 from actions.previews.sentences import describe, describe_terms, format_day
 from actions.when.searching import find_occurrences
-from models.door.documents import Reading, action_document, read_action_object
+from models.door.documents import ReadContext, action_document, read_action_object
 from models.door.json_text import decode_json, move_to_line
 from models.errors import InvalidDocumentError, Problem, RuleError
 from models.fields.instants import format_instant, parse_instant
@@ -360,7 +360,7 @@ def _answer(
         _refuse("/until", "'until' is earlier than 'from'.", "Swap the two.")
 
     try:
-        action = read_action_object(request["action"], Reading(default_timezone))
+        action = read_action_object(request["action"], ReadContext(default_timezone))
         timing = make_timing(action, created_at=start, holidays=holidays or {})
     except InvalidDocumentError as error:
         placed = (

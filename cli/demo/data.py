@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from importlib import resources
 from pathlib import Path
 
-from models.door.documents import Reading, read_action
+from models.door.documents import ReadContext, read_action
 from models.fields.zone import load_zone
 from models.scheduled_action import ScheduledActionModel
 
@@ -48,7 +48,7 @@ _INACTIVE = {
 def read_document(name: str) -> ScheduledActionModel:
     """Return the action of the demo whose document has that name."""
     text = (resources.files("cli") / "examples" / f"{name}.json").read_text("utf-8")
-    return read_action(text, Reading("Europe/Paris"))
+    return read_action(text, ReadContext("Europe/Paris"))
 
 
 def write_app(folder: Path, *, now: datetime) -> Path:

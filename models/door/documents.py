@@ -51,7 +51,7 @@ _Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadContext:
     """
     What a document of an action leaves to where it is read.
 
@@ -65,10 +65,12 @@ class Reading:
     task_rules: TaskRules | None = None
 
 
-_PLAIN = Reading()
+_PLAIN = ReadContext()
 
 
-def read_action(text: str | bytes, reading: Reading = _PLAIN) -> ScheduledActionModel:
+def read_action(
+    text: str | bytes, reading: ReadContext = _PLAIN
+) -> ScheduledActionModel:
     """
     Return the scheduled action that *text* describes.
 
@@ -82,7 +84,7 @@ def read_action(text: str | bytes, reading: Reading = _PLAIN) -> ScheduledAction
 
 
 def read_action_object(
-    value: object, reading: Reading = _PLAIN
+    value: object, reading: ReadContext = _PLAIN
 ) -> ScheduledActionModel:
     """
     Return the action in the decoded JSON *value*; see ``read_action``.
@@ -111,7 +113,7 @@ def read_model(model: type[_Model], text: str | bytes, *, noun: str) -> _Model:
 
 
 def read_actions(
-    text: str | bytes, reading: Reading = _PLAIN, *, most: int | None = None
+    text: str | bytes, reading: ReadContext = _PLAIN, *, most: int | None = None
 ) -> ScheduledActionModel | tuple[ScheduledActionModel, ...]:
     """
     Return the scheduled action, or the several, that *text* describes.

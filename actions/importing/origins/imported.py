@@ -27,7 +27,7 @@ from actions.previews.preview_notes import (
     find_touched_nights,
     make_read_rule,
 )
-from models.door.documents import Reading, action_document, read_action_object
+from models.door.documents import ReadContext, action_document, read_action_object
 from models.errors import InvalidDocumentError, Problem, RuleError
 from models.fields.field_types import LONGEST_NAME
 from models.fields.task_rules import NO_BROKER, TaskRules
@@ -281,7 +281,7 @@ def _finish(
     """Read *draft* as the door does, and only then give it a name of its own."""
     clean = clean_name(name)
     document: dict[str, Any] = {"name": clean, **draft.document}
-    action = read_action_object(document, Reading(draft.defaults.timezone))
+    action = read_action_object(document, ReadContext(draft.defaults.timezone))
     _look_ahead(draft, _make_schedule(action, draft.defaults.now))
     draft.remarks += [
         f"{each.message} {each.hint}" for each in find_either_days(action)
@@ -386,7 +386,7 @@ class Report:
         found: Counter[str] = Counter()
         for document in self.documents:
             try:
-                read_action_object(dict(document), Reading(task_rules=rules))
+                read_action_object(dict(document), ReadContext(task_rules=rules))
             except InvalidDocumentError as error:
                 found.update(_describe(each, rules) for each in error.problems)
         for message, number in found.items():

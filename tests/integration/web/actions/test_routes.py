@@ -19,7 +19,7 @@ from actions.read_actions import fetch_revisions
 from dispatch.bulk.runner import BulkRunner
 from models.database.engine import Author, writing
 from models.database.tables import operations
-from models.door.documents import Reading, read_action_object
+from models.door.documents import ReadContext, read_action_object
 from models.errors import UnreachableError
 from models.operation_state import OperationState
 from models.requests.notes import PauseModel
@@ -100,7 +100,7 @@ def test_times_of_the_list_are_by_the_clock_of_the_rule(
 ):
     """Also where the document names no zone, and the rule has that of its app."""
     document = make_document(uid="kolkata", when={"cron_rule": "0 7 * * *"})
-    action = read_action_object(document, Reading("Asia/Kolkata"))
+    action = read_action_object(document, ReadContext("Asia/Kolkata"))
     with writing(engine) as connection:
         post_action(connection, "shop", action)
 

@@ -15,7 +15,7 @@ from actions.importing.origins.imported import (
     read_schedule,
 )
 from actions.when.searching import find_occurrences
-from models.door.documents import Reading, read_action_object
+from models.door.documents import ReadContext, read_action_object
 from models.fields.task_rules import TaskRules
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -42,7 +42,7 @@ def get_document(found: Imported) -> Any:
 def get_when(found: Imported) -> Any:
     """Return the ``when`` of a document that ``actions post`` accepts."""
     document = get_document(found)
-    read_action_object(dict(document), Reading(task_rules=_RULES))
+    read_action_object(dict(document), ReadContext(task_rules=_RULES))
     return document["when"]
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from models.door.app_documents import read_small_app
 from models.door.documents import (
-    Reading,
+    ReadContext,
     action_document,
     read_action,
     read_action_object,
@@ -214,7 +214,7 @@ def test_zone_of_a_rule_without_one():
     """A rule without a zone gets the default zone, wherever the rule stands."""
     rules = [{"cron_rule": "0 7 * * 1"}, {"every": "PT1H", "timezone": "UTC"}]
 
-    read = read_action(action(when=rules), Reading("Asia/Kolkata"))
+    read = read_action(action(when=rules), ReadContext("Asia/Kolkata"))
 
     assert (
         CronModel(cron_rule="0 7 * * 1", timezone="Asia/Kolkata"),
@@ -224,9 +224,9 @@ def test_zone_of_a_rule_without_one():
 
 def test_stored_zone_does_not_change_with_the_default():
     """An action stays in its zone when the default zone of the installation changes."""
-    read = read_action(when(cron_rule="0 7 * * 1"), Reading("Asia/Tokyo"))
+    read = read_action(when(cron_rule="0 7 * * 1"), ReadContext("Asia/Tokyo"))
 
-    assert read == read_action_object(action_document(read), Reading("UTC"))
+    assert read == read_action_object(action_document(read), ReadContext("UTC"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from models.door.documents import Reading, action_document, read_action, read_actions
+from models.door.documents import (
+    ReadContext,
+    action_document,
+    read_action,
+    read_actions,
+)
 from models.errors import InvalidDocumentError, Problem
 from models.fields.task_rules import ConnectionRules, TaskRules
 from tests.unit.models.documents import action, steps
@@ -23,14 +28,14 @@ def make(**task: object) -> str:
 def refuse(text: str, rules: TaskRules = RULES) -> Problem:
     """Return why the door refuses *text*."""
     with pytest.raises(InvalidDocumentError) as caught:
-        read_action(text, Reading(task_rules=rules))
+        read_action(text, ReadContext(task_rules=rules))
     (problem,) = caught.value.problems
     return problem
 
 
 def read_task(text: str, rules: TaskRules | None = RULES) -> Any:
     """Return the task as it is stored."""
-    stored: Any = action_document(read_action(text, Reading(task_rules=rules)))
+    stored: Any = action_document(read_action(text, ReadContext(task_rules=rules)))
     return stored["operations"]["run_task"]
 
 
@@ -230,7 +235,7 @@ def test_what_is_stored_is_read_without_rules():
 def test_rules_hold_for_each_of_many():
     """A list is refused as one action is, with the number of the entry."""
     with pytest.raises(InvalidDocumentError) as caught:
-        read_actions(f"[{action()}, {make()}]", Reading(task_rules=RULES))
+        read_actions(f"[{action()}, {make()}]", ReadContext(task_rules=RULES))
 
     assert ["/1/operations/run_task/queue"] == [
         problem.pointer for problem in caught.value.problems
