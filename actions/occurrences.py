@@ -33,9 +33,9 @@ from models.scheduled_action import ScheduledActionModel
 from models.timing import DayRange, make_timing, merge_days
 from models.when import TimeModel, TimingModel
 
-#: How many parsed schedules are cached, at a few kilobytes each: enough for the
-#: distinct timings that are due in one tick. A miss costs about 0.2 ms.
-PARSED_TIMINGS = 4096
+#: How many parsed schedules are cached, at a kilobyte each: enough for the distinct
+#: timings of 100,000 actions, all of which the load ahead needs. A miss costs 0.04 ms.
+PARSED_TIMINGS = 16_384
 
 #: Rules are only asked about this range; see Rule.next_from.
 _EARLIEST = datetime(1900, 1, 2, tzinfo=UTC)
