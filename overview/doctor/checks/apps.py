@@ -141,8 +141,12 @@ def _fetch_told(view: View, uids: Sequence[str]) -> dict[str, str]:
 
 
 def look_at_monitors(view: View) -> Iterator[Finding]:
-    """Report outside monitors that take no pings, and those that refuse some."""
+    """Report monitors of actions there are that take no pings, or refuse some."""
     pauses = fetch_pauses(view.connection, monitors=True)
+    uids = [each.name.rpartition(" of ")[2] for each in pauses]
+    among = _DELETED.where(scheduled_actions.c.uid.in_(uids))
+    gone = set(view.connection.scalars(among))
+    pauses = [each for each, uid in zip(pauses, uids, strict=True) if uid not in gone]
     # Sorted here: SQLite would walk all operations to have them in order.
     since = {"since": view.now - PINGS_FOR}
     refused = sorted(view.connection.execute(_REFUSED, since))
@@ -172,9 +176,14 @@ def look_at_monitors(view: View) -> Iterator[Finding]:
 
 _told, _later = operations.alias("told"), operations.alias("later")
 
+_DELETED = sa.select(scheduled_actions.c.uid).where(
+    scheduled_actions.c.deleted_at.is_not(None)
+)
+
 #: The last pings of actions, as far as these were not taken and nobody tries again.
 _REFUSED = sa.select(_told.c.action_uid, _told.c.ping_error).where(
     PING_FAILED.of("told"),
+    ~_DELETED.where(scheduled_actions.c.uid == _told.c.action_uid).exists(),
     _told.c.pinged == 2,
     _told.c.finished_at > sa.bindparam("since", type_=UtcDateTime),
     ~sa.exists().where(

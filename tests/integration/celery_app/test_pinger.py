@@ -21,7 +21,7 @@ from actions.explaining.why import explain
 from celery_app import pinger as pinging
 from celery_app.pinger import THREADS_OF_ONE, LeaderPing, Pinger
 from models.database.engine import db_now, read_clock, reading, writing
-from models.database.tables import breakers, operations
+from models.database.tables import breakers, operations, scheduled_actions
 from models.errors import UnreachableError
 from models.operation_state import OperationState, Trigger
 from operations.adapters.webhooks import RealWebhooks
@@ -260,6 +260,19 @@ def test_monitor_that_is_down_rests_and_hears_of_all_later(case: Case):
     assert [first, f"{HOST}/daily?rid={id_}"] == case.look()
     assert [] == case.find()
     assert "ping" not in case.say_why()
+
+
+@pytest.mark.parametrize("answer", ["down", "refusing"])
+def test_monitor_of_a_deleted_action_is_no_trouble(case: Case, answer: str):
+    """Nobody could do anything about it."""
+    case.monitor.answer = {"down": DOWN, "refusing": NO_SUCH}[answer]
+    case.run()
+    case.look()
+    before = case.find()
+
+    execute(case.engine, sa.update(scheduled_actions).values(deleted_at=db_now()))
+
+    assert (1, []) == (len(before), case.find())
 
 
 def test_refusal_is_told_once_and_named_until_one_is_taken(case: Case):
