@@ -42,7 +42,6 @@ class CalendarHour:
     Args:
         starts_at: Aware UTC, inclusive; *ends_at* is exclusive.
         shown: The hour that clocks show, 0 to 23.
-        turn: 1, or 2 if clocks show this hour for the second time on that day.
         planned: How many are not decided yet.
         states: Of those that were decided. Of outages, each occurrence counts.
         missed_since: The first occurrence of the outages that touch the hour.
@@ -51,7 +50,6 @@ class CalendarHour:
     starts_at: datetime
     ends_at: datetime
     shown: int
-    turn: int
     planned: int = 0
     states: Counter[OperationState] = field(default_factory=Counter)
     missed_since: datetime | None = None
@@ -131,7 +129,6 @@ def find_local_days(first: date, days: int, zone: ZoneInfo) -> list[CalendarDay]
 def _find_hours(
     since: datetime, until: datetime, zone: ZoneInfo, change: ClockChange | None
 ) -> Iterator[CalendarHour]:
-    seen: set[int] = set()
     begin = since
     while begin < until:
         local = begin.astimezone(zone)
@@ -139,8 +136,7 @@ def _find_hours(
         end = min(begin + _HOUR - (local.replace(tzinfo=None) - hour), until)
         if change is not None and begin < change.changed_at < end:
             end = change.changed_at
-        yield CalendarHour(begin, end, local.hour, 2 if local.hour in seen else 1)
-        seen.add(local.hour)
+        yield CalendarHour(begin, end, local.hour)
         begin = end
 
 

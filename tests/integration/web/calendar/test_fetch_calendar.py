@@ -116,7 +116,7 @@ def test_an_hour_is_told_by_the_worst_in_it(
     states: dict[_S, int], planned: int, kind: HourKind
 ):
     """In one word."""
-    hour = CalendarHour(MONDAY, at("01:00"), 0, 1, planned, Counter(states))
+    hour = CalendarHour(MONDAY, at("01:00"), 0, planned, Counter(states))
 
     assert kind is hour.kind
 
@@ -211,7 +211,7 @@ def test_a_day_on_which_the_clocks_change_is_told(engine: sa.Engine):
     assert "clocks go back from 03:00 to 02:00" in change.change.describe()
     assert usual.change is None
     assert [1] * 25 == [each.planned for each in change.hours]
-    assert [1, 2] == [each.turn for each in change.hours if each.shown == 2]
+    assert [2, 2] == [each.shown for each in change.hours[2:4]]
 
 
 def test_only_what_was_asked_for_counts(engine: sa.Engine):

@@ -87,7 +87,7 @@ def test_trouble_is_told_beside_the_clocks():
 )
 def test_an_hour_tells_what_it_has(counts: dict[str, int], expected: str):
     """In the words of the states."""
-    assert expected == tell(fill(CalendarHour(NOW, NOW, 2, 1), **counts))
+    assert expected == tell(fill(CalendarHour(NOW, NOW, 2), **counts))
 
 
 def test_days_are_told_by_their_clocks():

@@ -21,7 +21,6 @@ def test_most_days_have_24_hours():
     (day,) = find_local_days(date(2026, 10, 20), 1, LONDON)
 
     assert list(range(24)) == [each.shown for each in day.hours]
-    assert {1} == {each.turn for each in day.hours}
     assert day.change is None
     assert datetime(2026, 10, 19, 23, tzinfo=UTC) == day.starts_at
 
@@ -31,9 +30,7 @@ def test_the_hour_that_comes_twice_is_there_twice():
     (day,) = find_local_days(date(2026, 10, 25), 1, LONDON)
 
     assert 25 == len(day.hours)
-    assert [(0, 1), (1, 1), (1, 2), (2, 1)] == [
-        (each.shown, each.turn) for each in day.hours[:4]
-    ]
+    assert [0, 1, 1, 2] == [each.shown for each in day.hours[:4]]
     assert day.change is not None
     assert "clocks go back from 02:00 to 01:00" in day.change.describe()
 
