@@ -19,7 +19,7 @@ from celery_app.answer_reader import (
     look_until,
 )
 from celery_app.foreign_queues import Silence
-from models.database.engine import db_now, writing
+from models.database.engine import db_now, make_engine, writing
 from models.database.tables import operations
 from models.errors import StepError, UnreachableError
 from operations.foreign_tasks import TaskAnswer, make_task_id
@@ -189,6 +189,27 @@ def test_broker_that_fails_is_left_alone_for_a_while(waiting: Waiting):
     reader.look()
 
     assert 2 == sender.asked
+
+
+def test_answer_to_what_is_locked_is_read_later(
+    postgres_engine: sa.Engine, postgres_url: str, ports: Ports
+):
+    """It stays at its broker, which rests meanwhile: the others are read."""
+    prepare(postgres_engine)
+    run(postgres_engine, ports)
+    hasty = make_engine(postgres_url, lock_timeout=timedelta(milliseconds=30))
+    reader, sender, clock = make(hasty)
+    sender.answers = [TaskAnswer(get_token(postgres_engine), succeeded=True)]
+
+    with postgres_engine.connect() as shell:
+        shell.execute(sa.select(operations).with_for_update())
+        assert 0 == reader.look()
+        shell.rollback()
+    clock.now += REST_S
+    assert 1 == reader.look()
+    hasty.dispose()
+
+    assert "succeeded" == get(postgres_engine, DAILY.id).state
 
 
 def test_task_that_nobody_takes_is_told_after_minutes(

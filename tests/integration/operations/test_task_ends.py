@@ -9,11 +9,12 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
 import sqlalchemy as sa
 
 from actions.posting.post import delete_action
 from models.database.engine import reading, writing
-from models.database.tables import operations
+from models.database.tables import operation_steps, operations
 from models.operation_state import OperationState, Overlap, Queue, is_awaiting
 from operations.cancel_and_retry import cancel, reopen
 from operations.claiming.claim import claim_operation, give_back
@@ -314,8 +315,11 @@ def test_outcome_of_what_was_sent_is_told_though_its_action_is_gone(
     assert answer(engine)
 
 
+@pytest.mark.parametrize(
+    "held", [operations.c.id, operation_steps.c.operation_id], ids=["itself", "step"]
+)
 def test_answer_to_an_operation_that_is_locked_waits_for_it_alone(
-    postgres_engine: sa.Engine, ports: Ports
+    postgres_engine: sa.Engine, ports: Ports, held: sa.Column[UUID]
 ):
     """The others are recorded meanwhile: nobody waits for a lock and holds another."""
     engine = postgres_engine
@@ -328,11 +332,7 @@ def test_answer_to_an_operation_that_is_locked_waits_for_it_alone(
     answered = sa.select(sa.func.count()).where(operations.c.state == "succeeded")
 
     with ThreadPoolExecutor() as threads, writing(engine) as holding:
-        holding.execute(
-            sa.select(operations.c.id)
-            .where(operations.c.id == DAILY.id)
-            .with_for_update()
-        )
+        holding.execute(sa.select(held).where(held == DAILY.id).with_for_update())
         recorded = threads.submit(record_answers, engine, told)
 
         def is_one_answered() -> bool:
