@@ -423,20 +423,12 @@ class Lag:
     by_minute: Mapping[int, float]
 
 
-def fetch_lag(
-    connection: sa.Connection,
-    *,
-    app: str | None = None,
-    within: timedelta = LATELY,
-    most: int = LAG_LOOKED_AT,
-) -> Lag:
+def fetch_lag(connection: sa.Connection, *, app: str | None = None) -> Lag:
     """
     Return how long what was recorded lately waited for its first start.
 
     Args:
         app: Uid of the only small app that counts. None: all.
-        within: How far back to look.
-        most: The most operations to look at.
     """
     kept = operations.c
     now = read_clock(connection)
@@ -446,11 +438,12 @@ def fetch_lag(
             seconds_between(kept.recorded_at, kept.started_at),
         )
         .where(
-            kept.recorded_at >= now - within,
-            *(kept.started_at.is_not(None), *belongs_to(app)),
+            kept.recorded_at >= now - LATELY,
+            kept.started_at.is_not(None),
+            *belongs_to(app),
         )
         .order_by(kept.recorded_at.desc())
-        .limit(most)
+        .limit(LAG_LOOKED_AT)
     ).all()
     waits: dict[int, list[float]] = {}
     for ago, waited in reversed(rows):

@@ -152,17 +152,16 @@ class NextOccurrence:
 
 
 def fetch_coming(
-    connection: sa.Connection, *, app: str | None = None, count: int = NEXT
+    connection: sa.Connection, *, app: str | None = None
 ) -> list[NextOccurrence]:
     """
-    Return the occurrences that come next, soonest first.
+    Return the NEXT occurrences that come, soonest first.
 
     What follows from events is left out: nobody knows it before the event. An action
     that is due more often than once a minute is told once, or it would be all there is.
 
     Args:
         app: Uid of the only small app that counts. None: all.
-        count: The most to return.
     """
     # No other action can be among them: the first occurrence of each is later.
     rows = connection.execute(
@@ -173,16 +172,16 @@ def fetch_coming(
             *belongs_to(app, _action.app),
         )
         .order_by(_action.next_due_at, _action.uid)
-        .limit(count)
+        .limit(NEXT)
     ).all()
-    found = (coming for row in rows for coming in _find_coming(row, count))
+    found = (coming for row in rows for coming in _find_coming(row))
     return heapq.nsmallest(
-        count, found, key=lambda coming: (coming.due_at, coming.app, coming.name)
+        NEXT, found, key=lambda coming: (coming.due_at, coming.app, coming.name)
     )
 
 
-def _find_coming(row: sa.Row[Any], count: int) -> Iterator[NextOccurrence]:
-    found = find_next_due(row, count=count)
+def _find_coming(row: sa.Row[Any]) -> Iterator[NextOccurrence]:
+    found = find_next_due(row, count=NEXT)
     in_minute = 1
     if found and parse_timing(row.timing).is_below_minute:
         until = found[0].due_at + timedelta(minutes=1)
