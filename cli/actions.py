@@ -34,8 +34,9 @@ def list_actions(
     The action that is due next comes first.
     """
     with read_database() as connection:
-        found = fetch_listed_actions(connection, app=app, deleted=deleted)
+        read = fetch_listed_actions(connection, app=app, deleted=deleted)
         now = read_clock(connection)
+    found = list(read)
     out().listed(
         found,
         lambda each: {
