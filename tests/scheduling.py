@@ -243,11 +243,9 @@ def get(engine: sa.Engine, operation_id: UUID) -> sa.Row[Any]:
     ).one()
 
 
-def must_claim(
-    engine: sa.Engine, operation_id: UUID, worker: str = "w", **how: Any
-) -> Claim:
+def must_claim(engine: sa.Engine, operation_id: UUID, **how: Any) -> Claim:
     """Claim an operation, which nothing is in the way of."""
-    claim = claim_operation(engine, operation_id, worker=worker, **how)
+    claim = claim_operation(engine, operation_id, worker="w", **how)
     assert claim is not None
     return claim
 

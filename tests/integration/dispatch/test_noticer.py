@@ -113,8 +113,8 @@ def fetch_notices(engine: sa.Engine) -> list[dict[str, Any]]:
         return [details["notice"] for details in rows]
 
 
-def ask_for_notices(engine: sa.Engine, uid: str, **asked: Any) -> None:
-    model = read_small_app_object({"uid": uid, "notices": asked})
+def ask_for_notices(engine: sa.Engine, **asked: Any) -> None:
+    model = read_small_app_object({"uid": "app", "notices": asked})
     write_by(engine, apply_small_app, model)
 
 
@@ -341,7 +341,7 @@ def test_installation_hears_of_all_in_one(engine: sa.Engine):
     """One cause in two apps: one notice to the operator, one to the app that asks."""
     add_app(engine, "neighbour")
     add_action(engine, "other", app="neighbour")
-    ask_for_notices(engine, "app", webhook="https://example.org/hook")
+    ask_for_notices(engine, webhook="https://example.org/hook")
     fail(engine, 0)
     fail(engine, 0, action_uid="other", app="neighbour")
 
@@ -441,7 +441,7 @@ def test_notices_are_operations_of_the_scheduler(engine: sa.Engine):
 
 def test_test_notice_goes_to_those_who_are_named(engine: sa.Engine):
     """As any notice does; it tells of no operation, and no cause stays open."""
-    ask_for_notices(engine, "app", mail=["ann@example.org"])
+    ask_for_notices(engine, mail=["ann@example.org"])
 
     operation_id = write_by(engine, send_test_notice, "app")
 
@@ -463,7 +463,7 @@ def test_test_notice_to_nobody_is_refused(engine: sa.Engine):
         send_test_notice(connection, "app")
     with writing(engine) as connection, pytest.raises(ConflictError) as operator:
         send_test_notice(connection, None, Scope(INSTALLATION, "UTC"))
-    ask_for_notices(engine, "app", mail=["ann@example.org"])
+    ask_for_notices(engine, mail=["ann@example.org"])
     with writing(engine) as connection:
         send_test_notice(connection, "app")
         pause_action(connection, "minutehand-notices")

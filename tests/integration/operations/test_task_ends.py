@@ -91,7 +91,7 @@ def answer(
     return record_answers(engine, [told]) == 1
 
 
-def fetch_result(engine: sa.Engine, operation_id: UUID = DAILY.id) -> dict[str, Any]:
+def fetch_result(engine: sa.Engine, operation_id: UUID) -> dict[str, Any]:
     (step,) = read_by(engine, fetch_steps, [operation_id])[operation_id]
     result: dict[str, Any] = step.result
     return result

@@ -38,8 +38,8 @@ def resend(engine: sa.Engine) -> int:
     return write_by(engine, resend_lost_messages, empty_queues=())
 
 
-def record_of(engine: sa.Engine, app: str, numbers: range, **fields: Any) -> list[UUID]:
-    made = [make_operation(number, app=app, **fields) for number in numbers]
+def record_of_sales(engine: sa.Engine, numbers: range, **fields: Any) -> list[UUID]:
+    made = [make_operation(number, app="sales", **fields) for number in numbers]
     record_all(engine, *made)
     return [each.id for each in made]
 
@@ -51,7 +51,7 @@ def fetch_lanes(engine: sa.Engine, share: int) -> dict[UUID, int]:
 
 def test_what_exceeds_the_share_lines_up_behind(engine: sa.Engine):
     """The first of an app have the first lane, others one that is always the same."""
-    ids = record_of(engine, "sales", range(5))
+    ids = record_of_sales(engine, range(5))
 
     lanes = fetch_lanes(engine, 2)
 
@@ -62,7 +62,7 @@ def test_what_exceeds_the_share_lines_up_behind(engine: sa.Engine):
 def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
     """Sent or running, it has its place; the next has one when it is final."""
     add_revision(engine)
-    first, second, third = record_of(engine, "sales", range(3))
+    first, second, third = record_of_sales(engine, range(3))
     with writing(engine) as connection:
         sent = fetch_sendable(connection, limit=1, share=1)
         mark_sent(AtOnce(connection), sent)
@@ -78,10 +78,10 @@ def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
 
 def test_lane_is_kept_when_it_was_sent(engine: sa.Engine):
     """What went to a lane behind takes no place of the first lane."""
-    record_of(engine, "sales", range(2))
+    record_of_sales(engine, range(2))
     with writing(engine) as connection:
         mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1))
-    record_of(engine, "sales", range(2, 3))
+    record_of_sales(engine, range(2, 3))
     [lane] = fetch_lanes(engine, 2).values()
 
     assert 0 == lane
@@ -89,7 +89,7 @@ def test_lane_is_kept_when_it_was_sent(engine: sa.Engine):
 
 def test_people_come_before_the_schedule(engine: sa.Engine):
     """A manual run is first, in the first lane, whatever its app has to do."""
-    ids = record_of(engine, "sales", range(3))
+    ids = record_of_sales(engine, range(3))
     asked = make_operation(3, app="sales", trigger=Trigger.MANUAL)
     record_all(engine, asked)
 
@@ -102,7 +102,7 @@ def test_people_come_before_the_schedule(engine: sa.Engine):
 
 def test_manual_runs_have_a_share_too(engine: sa.Engine):
     """Who asks for many by hand takes the slots of nobody."""
-    record_of(engine, "sales", range(4), trigger=Trigger.MANUAL)
+    record_of_sales(engine, range(4), trigger=Trigger.MANUAL)
 
     assert [0, *3 * [find_back_lane("sales")]] == sorted(
         fetch_lanes(engine, 1).values()
@@ -111,7 +111,7 @@ def test_manual_runs_have_a_share_too(engine: sa.Engine):
 
 def test_heavy_operations_have_one_lane(engine: sa.Engine):
     """Of them one runs at a time anyway."""
-    record_of(engine, "sales", range(2), queue=Queue.HEAVY)
+    record_of_sales(engine, range(2), queue=Queue.HEAVY)
 
     assert [0] == list(fetch_lanes(engine, 1).values())
 
@@ -119,7 +119,7 @@ def test_heavy_operations_have_one_lane(engine: sa.Engine):
 def test_other_lane_is_no_witness(engine: sa.Engine):
     """Lanes take turns: what runs from another lane has overtaken nothing."""
     add_revision(engine)
-    waits, runs = record_of(engine, "sales", range(2))
+    waits, runs = record_of_sales(engine, range(2))
     with writing(engine) as connection:
         mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1))
     now = get_now(engine)
@@ -156,7 +156,7 @@ def test_share_without_workers_is_that_of_one(engine: sa.Engine):
 
 def test_what_lines_up_says_behind_how_many(engine: sa.Engine):
     """Of its own app, by when it was sent; the first lane waits for a worker."""
-    first, second, third = record_of(engine, "sales", range(3))
+    first, second, third = record_of_sales(engine, range(3))
     with writing(engine) as connection:
         mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1))
     now = get_now(engine)

@@ -35,8 +35,8 @@ def start(
     return begin(engine, owner, key, request)
 
 
-def start_fresh(engine: sa.Engine, key: str = "k", request: str = "digest") -> Fresh:
-    outcome = start(engine, key, request)
+def start_fresh(engine: sa.Engine, key: str = "k") -> Fresh:
+    outcome = start(engine, key)
     assert isinstance(outcome, Fresh)  # nobody used the key before
     return outcome
 

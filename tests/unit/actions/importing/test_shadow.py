@@ -74,11 +74,11 @@ def write_log(sent: dict[str, list[datetime]], since: datetime) -> list[str]:
     return [first, *(write_line(*run) for run in runs), last]
 
 
-def make_action(name: str, rule: object, created_at: datetime = SPRING) -> ShadowAction:
+def make_action(name: str, rule: object) -> ShadowAction:
     """Return the inactive action *name* that is due as *rule* says."""
     timezone = {} if isinstance(rule, dict) else {"timezone": "Europe/Berlin"}
     when = rule if isinstance(rule, dict) else {"cron_rule": rule, **timezone}
-    schedule = read_schedule({"when": when}, created_at)
+    schedule = read_schedule({"when": when}, SPRING)
     return ShadowAction(f"uid of {name}", name, schedule, None)
 
 

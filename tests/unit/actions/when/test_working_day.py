@@ -27,9 +27,9 @@ def make(number: int, at: str = "09:00", zone: str = "Europe/Paris") -> WorkingD
     )
 
 
-def find_days(rule: WorkingDayRule | Schedule, count: int) -> list[str]:
-    """Return the first local days of 2026, in Paris."""
-    found = find_occurrences(rule, START, START + 800 * DAY, limit=count)
+def find_days(rule: WorkingDayRule | Schedule) -> list[str]:
+    """Return the first three local days of 2026, in Paris."""
+    found = find_occurrences(rule, START, START + 800 * DAY, limit=3)
     return [
         each.astimezone(load_zone("Europe/Paris")).date().isoformat() for each in found
     ]
@@ -49,7 +49,7 @@ def find_days(rule: WorkingDayRule | Schedule, count: int) -> list[str]:
 )
 def test_weekends_are_no_working_days(number: int, days: list[str]) -> None:
     """Monday to Friday are counted, from the beginning or the end of each month."""
-    assert days == find_days(make(number), 3)
+    assert days == find_days(make(number))
 
 
 def test_days_of_an_action_are_those_that_it_excepts() -> None:
@@ -68,7 +68,7 @@ def test_days_of_an_action_are_those_that_it_excepts() -> None:
     )
 
     # the 3rd is a Saturday, which is a day like any other to the cron rule
-    assert ["2026-01-03", "2026-01-05", "2026-02-02"] == find_days(schedule, 3)
+    assert ["2026-01-03", "2026-01-05", "2026-02-02"] == find_days(schedule)
 
 
 FRIDAY_AND_SATURDAY = DaysOff(weekdays=(4, 5))
