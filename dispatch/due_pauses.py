@@ -11,7 +11,14 @@ import structlog
 
 from actions.lease import Leader
 from actions.pausing.pause_and_resume import let_go_on, write_pause
-from actions.pausing.pause_state import UNPAUSED, Pause, fetch_pause, fetch_paused_apps
+from actions.pausing.pause_state import (
+    INSTALLATION,
+    UNPAUSED,
+    Pause,
+    fetch_paused_apps,
+    get_pause,
+    select_target,
+)
 from actions.pausing.targets import WRITTEN_AT_ONCE, is_spreading, spread_part
 from actions.posting.revisions import SCHEDULER, lock_actions
 from dispatch.locked_rows import LockedRows
@@ -63,10 +70,11 @@ def end_pauses(
         .order_by(small_apps.c.uid)
         .with_for_update(skip_locked=skip_locked)
     ).all()
-    query = sa.select(installation.c.id).with_for_update(skip_locked=skip_locked)
-    if connection.execute(query).first() is None:
+    query = select_target(None, *UNPAUSED).with_for_update(skip_locked=skip_locked)
+    of_whole = connection.execute(query).first()
+    if of_whole is None:
         return 0
-    whole = fetch_pause(connection, None)
+    whole = get_pause(of_whole, INSTALLATION)
     rows = lock_actions(
         connection,
         _is_over(scheduled_actions, now),
