@@ -40,10 +40,12 @@ class Caller:
 
         Sessions begun with one key are one's own, but for those of whom its owner has
         invited: they have other names, and may see less. So are those of a person whom
-        a link of the command line, the company's provider or a proxy has named.
+        a link of the command line, the company's provider or a proxy has named; to one
+        small app, for an operator may have given the link to somebody there.
         """
         if self.key_id is None:
-            return f"person {self.name}"
+            where = "" if self.app is None else f" of {self.app}"
+            return f"person {self.name}{where}"
         program = f"key {self.key_id}"
         return program if self.session is None else f"{program} of {self.name}"
 

@@ -51,15 +51,19 @@ def test_refusal_names_both_roles():
 
 
 def test_repeats_and_limits_belong_to_a_key_or_a_person():
-    """No two of them share an owner, whatever they are called or are invited by."""
+    """
+    No two of them share an owner, whatever they are called or are invited by; whoever
+    was given a link to one small app is called as the operator who made it.
+    """
     owners = {
         Caller("x", "x", Role.VIEWER, None).owner,
         Caller("x", "x", Role.VIEWER, None, session="x").owner,
         Caller("x", "y (invited by x)", Role.VIEWER, "shop", session="y").owner,
         Caller(None, "x", Role.VIEWER, None, session="x").owner,
+        Caller(None, "x", Role.VIEWER, "shop", session="x").owner,
     }
 
-    assert 4 == len(owners)
+    assert 5 == len(owners)
 
 
 @pytest.mark.parametrize("key_id", ["x", None])
