@@ -232,7 +232,8 @@ def make_refused(error: MinutehandError) -> Refused:
     if not isinstance(error, InvalidDocumentError):
         option, _colon, text = str(error).partition(": ")
         if option.startswith("--"):
-            return Refused(tell_error(error), {option[2:]: [tell_on_pages(text)]})
+            name = option[2:].replace("-", "_")
+            return Refused(tell_error(error), {name: [tell_on_pages(text)]})
         return Refused(tell_error(error), others=(tell_error(error),))
     fields: dict[str, list[str]] = {}
     others: list[str] = []

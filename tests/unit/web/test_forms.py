@@ -85,11 +85,14 @@ def test_problem_is_told_beside_its_field():
     assert "2 problems" in refused.told
 
 
-def test_problem_with_an_option_is_told_beside_the_field_of_that_name():
+@pytest.mark.parametrize(
+    ("option", "name"), [("--until", "until"), ("--at-once", "at_once")]
+)
+def test_problem_with_an_option_is_told_beside_its_field(option: str, name: str):
     """Such as the end of a pause that is over before it begins."""
-    refused = make_refused(UsageError("--until: 09:00 has passed. Write a later one."))
+    refused = make_refused(UsageError(f"{option}: 0 is too little. Write more."))
 
-    assert {"until": ["09:00 has passed. Write a later one."]} == refused.fields
+    assert {name: ["0 is too little. Write more."]} == refused.fields
     assert () == refused.others
 
 
