@@ -199,7 +199,7 @@ class AnswerReader:
         end_overdue(self.engine, [*ends, *self._tell(unanswered)])
 
     def _tell(self, awaited: Sequence[Awaited]) -> Iterator[tuple[Awaited, str | None]]:
-        """Pair each with why it is silent; with its remark, if too many are asked."""
+        """Pair each with why it is silent; with its remark, if nobody is asked now."""
         places: dict[_Place, list[Awaited]] = {}
         for each in awaited:
             place = each.task.connection, each.task.queue, each.task.name
@@ -217,8 +217,10 @@ class AnswerReader:
                 told = self.describe(*place, ids)
                 fresh[place] = now, told
             for each in those:
-                known = Silence(each.remark) if told is None else told
-                yield each, known.of.get(each.task.id, known.why)
+                if told is None or (told.of and each.task.id not in told.of):
+                    yield each, each.remark
+                else:
+                    yield each, told.of.get(each.task.id, told.why)
 
     def _notice_silence(self) -> None:
         """Find out, for tasks that do not answer, whether anybody takes them."""

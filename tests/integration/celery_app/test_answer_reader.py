@@ -257,6 +257,24 @@ def test_place_is_asked_again_for_a_task_that_it_did_not_tell_of(
         next(told)
 
 
+def test_what_a_place_told_of_other_tasks_takes_back_no_remark(
+    engine: sa.Engine, waiting: Waiting
+):
+    """It stays until the place is asked again, and is told if the time ends before."""
+    reader, _sender, clock = waiting
+    edit(engine, DAILY.id, sent_at=get_now(engine) - 3 * MINUTE, error="lost")
+    reader.describe = lambda *_place: Silence(of={"another": None})
+    reader.look()
+    kept = get(engine, DAILY.id).error
+    wait_until_overdue(engine)
+    clock.now = LOOK_EVERY_S - 1
+
+    reader.look()
+
+    assert "lost" == kept
+    assert "PT10M; lost" in (get(engine, DAILY.id).error or "")
+
+
 def test_database_that_is_away_is_told_once(engine: sa.Engine):
     """Not at each look; and again when it is away another time."""
 
