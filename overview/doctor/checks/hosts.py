@@ -25,17 +25,23 @@ def look_at_clocks(view: View) -> Iterator[Finding]:
         if skew_s is not None:
             worst = by_host.get(each.process.hostname, 0.0)
             by_host[each.process.hostname] = max(worst, skew_s, key=abs)
-    health = _judge_clock(own)
-    title = ""
+    health, title = _judge_clock(own), ""
     found = f"this host differs from the database by {own.total_seconds():+.1f} s"
-    skews = [own, *(timedelta(seconds=each) for each in by_host.values())]
-    agree = _judge_clock(max(skews) - min(skews)) is Health.GOOD
-    if health is not Health.GOOD and len(by_host) > 1 and agree:
-        title, by_host = "the database's clock is wrong", {}
-        found = f"{found}, as do all others. Synchronize the database's clock (NTP)."
-    elif health is not Health.GOOD:
-        title = "a clock is wrong, this host's or the database's"
-        found = f"{found}. Synchronize both clocks (NTP)."
+    if health is not Health.GOOD:
+        skews = [own, *(timedelta(seconds=each) for each in by_host.values())]
+        agree = _judge_clock(max(skews) - min(skews)) is Health.GOOD
+        if Health.GOOD in map(_judge_clock, skews):
+            title = "this host's clock is wrong"
+            found += ". Synchronize it (NTP)."
+        elif len(by_host) > 1 and agree:
+            title, by_host = "the database's clock is wrong", {}
+            found += (
+                ", as do all others. Synchronize the database's clock (NTP), or this"
+                " machine's if all of them run on it."
+            )
+        else:
+            title = "a clock is wrong, this host's or the database's"
+            found += ". Synchronize both clocks (NTP)."
     yield Finding("clock", health, found, title)
     for host, skew_s in sorted(by_host.items()):
         health = _judge_clock(timedelta(seconds=skew_s))
