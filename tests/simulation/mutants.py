@@ -142,7 +142,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         *("decided events missed again", "decision"),
         _with(actions.tick, "drop_decided", mistakes.drop_nothing),
-        first=6,
+        first=7,
         emphasis=Emphasis(clock_jumps=True, outages=("make_clock_jump",) * 8),
     ),
     Mutant(
@@ -171,7 +171,6 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         *("answer before its mark lost", "task"),
         _with(operations.task_ends, "_is_answered", mistakes.answered_when_marked),
-        first=12,
         emphasis=Emphasis(clock_jumps=False, seconds=True),
     ),
     Mutant(
@@ -290,7 +289,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         *("late marked before it is told", "notice"),
         _with(LateLook, "look", mistakes.tell_late_afterwards),
-        first=2,
+        first=4,
         emphasis=Emphasis(clock_jumps=False, expects=True),
     ),
 )
