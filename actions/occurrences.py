@@ -37,6 +37,10 @@ from models.when import TimeModel, TimingModel
 #: timings of 100,000 actions, all of which the load ahead needs. A miss costs 0.04 ms.
 PARSED_TIMINGS = 16_384
 
+#: Those of more characters name many days, or rules: a thousand days take 160 kB, so
+#: that fewer are cached.
+_SHORT_TIMING, PARSED_LONG_TIMINGS = 1_000, 4_096
+
 #: Rules are only asked about this range; see Rule.next_from.
 _EARLIEST = datetime(1900, 1, 2, tzinfo=UTC)
 _LATEST = datetime(9990, 1, 1, tzinfo=UTC)
@@ -237,7 +241,6 @@ def _read_jitter(text: str | None) -> timedelta:
     return Duration.parse(text).elapsed // _MINUTE * _MINUTE
 
 
-@lru_cache(maxsize=PARSED_TIMINGS)
 def parse_timing(text: str) -> Schedule:
     """
     Parse a stored timing; the same text gives the same object.
@@ -249,10 +252,18 @@ def parse_timing(text: str) -> Schedule:
         RuleError: If a rule can no longer be read (its zone was withdrawn); one line,
             for the admin.
     """
+    return (_parse_short if len(text) <= _SHORT_TIMING else _parse_long)(text)
+
+
+def _parse(text: str) -> Schedule:
     try:
         return make_schedule(TimingModel.model_validate_json(text))
     except ValueError as error:  # pydantic's errors are ValueErrors, too
         raise RuleError(say(error)) from None
+
+
+_parse_short = lru_cache(maxsize=PARSED_TIMINGS)(_parse)
+_parse_long = lru_cache(maxsize=PARSED_LONG_TIMINGS)(_parse)
 
 
 def read_timing(text: str | None) -> Schedule | None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actions.occurrences import (
+    PARSED_LONG_TIMINGS,
     Due,
     Schedule,
     find_due,
@@ -294,6 +295,18 @@ def test_same_timing_is_parsed_once() -> None:
     text = timing_text(TimingModel(when=(CronModel(cron_rule="0 7 * * 1"),)))
 
     assert parse_timing(text) is parse_timing(text)
+
+
+def test_few_long_timings_are_kept() -> None:
+    """A thousand days off take much memory; they push out no short timing, either."""
+    short = timing_text(TimingModel(when=(CronModel(cron_rule="0 7 * * 1"),)))
+    kept, first = parse_timing(short), parse_timing(short.ljust(2_000))
+
+    for length in range(2_001, 2_001 + PARSED_LONG_TIMINGS):
+        parse_timing(short.ljust(length))
+
+    assert first is not parse_timing(short.ljust(2_000))
+    assert kept is parse_timing(short)
 
 
 def test_stored_timing_reads_back() -> None:
