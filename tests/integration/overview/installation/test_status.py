@@ -8,13 +8,14 @@ import pytest
 import sqlalchemy as sa
 
 from actions.lease import Leader
+from actions.pausing.targets import pause_target
 from models.database.engine import writing
 from models.database.tables import domains
 from models.errors import NotFoundError
 from models.json_form import write_json
 from overview.installation.status import AppStatus, fetch_app_status, fetch_status
 from overview.installation.workers import fetch_workers
-from tests.database import read_by
+from tests.database import read_by, write_by
 from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import (
     MONDAY,
@@ -102,6 +103,18 @@ def test_app_sees_what_somebody_has_to_decide(engine: sa.Engine):
     }
 
     assert {"quarantine", "mails"} == told["app"] - told["Qother"]
+
+
+def test_app_that_is_paused_is_told_so_and_no_other(engine: sa.Engine):
+    """Whoever may know one app alone hears of no pause of another."""
+    write_by(engine, pause_target, "app")
+
+    told = [
+        [each.title for each in fetch(engine, app).findings if each.kind == "pause"]
+        for app in ("app", "Qother")
+    ]
+
+    assert [["the app is paused"], []] == told
 
 
 def test_workers_are_shown_with_what_they_run(engine: sa.Engine):

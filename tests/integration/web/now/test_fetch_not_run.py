@@ -208,6 +208,7 @@ def test_one_outage_is_told_once(engine: sa.Engine):
     (outage,) = found.outages
     assert (first, back) == (outage.unled.since, outage.unled.until)
     assert (28, False) == (outage.count, outage.is_more)
+    assert 28 + 1 == found.counts[NotRunKind.MISSED]
     assert [f"action-{n}" for n in (6, 5, 4, 3, 2, 1, 0)] == [
         each.uid for each in outage.actions
     ]

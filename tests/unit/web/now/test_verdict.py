@@ -73,9 +73,9 @@ def test_nothing_is_called_recorded_while_all_rests():
 
 def test_whatever_is_bad_is_an_alarm():
     """The scheduler first; of what only needs a look, what concerns every run."""
-    verdict = judge([SILENT, BEHIND, FULL, WELL, UNLED], DayCounts())
+    verdict = judge([SILENT, BEHIND, FULL, STUCK, WELL, UNLED], DayCounts())
 
-    assert ["leader", "space", "queue"] == [each.kind for each in verdict.alarms]
+    assert [UNLED, FULL, STUCK, BEHIND] == verdict.alarms
     assert [SILENT] == verdict.doubts
 
 
