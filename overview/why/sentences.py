@@ -335,7 +335,8 @@ def _tell_missed(operation: OperationRow, known: Circumstances) -> Why:
         parts += ["Nobody led from ", since, " to ", until]
     else:
         parts.append("No scheduler led in time")
-    parts.append(", and catch_up does not include it.")
+    those = "it" if missed is None else "them"
+    parts.append(f", and catch_up does not include {those}.")
     return _say(parts, same, (Remedy.BACKFILL, Remedy.EDIT))
 
 

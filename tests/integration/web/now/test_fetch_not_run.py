@@ -63,7 +63,7 @@ def test_missed_occurrences_are_counted(engine: sa.Engine):
     entry = find_only(found, NotRunKind.MISSED)
     assert 3 == found.counts[NotRunKind.MISSED]
     assert (3, id_, "Europe/Paris") == (entry.count, entry.last.id, entry.zone.key)
-    assert "catch_up does not include it" in say(entry)
+    assert "catch_up does not include them" in say(entry)
 
 
 def lead_again(engine: sa.Engine) -> tuple[datetime, datetime]:

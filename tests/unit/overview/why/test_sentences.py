@@ -150,7 +150,7 @@ def tell(known: Circumstances = ALONE, **given: Any) -> Why:
                 "outage: 3 occurrences, 2026-10-20 01:15:00 +01:00 (00:15:00Z) to"
                 " 2026-10-20 01:25:00 +01:00 (00:25:00Z). Nobody led from 2026-10-20"
                 " 06:59:00 +01:00 (05:59:00Z) to 2026-10-20 07:00:00 +01:00"
-                " (06:00:00Z), and catch_up does not include it."
+                " (06:00:00Z), and catch_up does not include them."
             ),
         ),
         (
@@ -173,7 +173,7 @@ def tell(known: Circumstances = ALONE, **given: Any) -> Why:
                 "outage: 3 occurrences, 2026-10-20 01:15:00 +01:00 (00:15:00Z) to"
                 " 2026-10-20 01:25:00 +01:00 (00:25:00Z). A tick for a later instant"
                 " (minutehand tick --at) decided so at 2026-10-19 07:00:00 +01:00"
-                " (06:00:00Z), and catch_up does not include it."
+                " (06:00:00Z), and catch_up does not include them."
             ),
         ),
         (
