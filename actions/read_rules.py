@@ -119,7 +119,8 @@ def find_due_between(
     if schedule is None:
         return []
     return find_due(
-        *(schedule, row.uid),
+        schedule,
+        row.uid,
         start=since,
         now=until - timedelta.resolution,
         limit=limit,

@@ -112,7 +112,8 @@ class RealWebhooks:
         try:
             with (
                 guarded_http.GuardedClient(
-                    *(self._guard, self._timeout),
+                    self._guard,
+                    self._timeout,
                     whole=self._timeout,
                     context=self._context,
                 ) as client,

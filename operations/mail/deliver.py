@@ -82,10 +82,9 @@ _NOBODY = "Nobody gets it: none of the recipients may get mails now."
 _MOST_BREAKS = 3
 
 #: How mails end, in the order in which that is told.
-_SENT, _BEFORE, _UNCERTAIN, _PUT_OFF, _REFUSED = _ENDS = (
-    *("sent", "sent in an earlier attempt"),
-    *("uncertain", "put off", "refused"),
-)
+_SENT, _BEFORE, _UNCERTAIN = "sent", "sent in an earlier attempt", "uncertain"
+_PUT_OFF, _REFUSED = "put off", "refused"
+_ENDS = (_SENT, _BEFORE, _UNCERTAIN, _PUT_OFF, _REFUSED)
 
 #: The end of a mail by what became of it, and its mark.
 _OF_FATE = {
