@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 
 import pytest
@@ -73,6 +74,17 @@ def test_connection_that_breaks_in_the_content_is_uncertain(world: World):
 
     assert (2, ["b"]) == (result["sent"], result["uncertain"])
     assert MailState.UNCERTAIN == world.deliveries.marks["b"]
+
+
+@pytest.mark.parametrize("fate", Fate)
+def test_no_mail_that_was_tried_stays_marked_as_sending(world: World, fate: Fate):
+    """Whatever became of it, the next attempt knows."""
+    world.mailer.outcomes["a@x.org"] = [Sending(fate, "so it is")]
+
+    with suppress(StepError):
+        send_email(world.make_context(), ASKED)
+
+    assert MailState.SENDING != world.deliveries.marks["a"]
 
 
 def test_refused_address_does_not_keep_the_others_back(world: World):
