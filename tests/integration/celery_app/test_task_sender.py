@@ -216,19 +216,20 @@ def test_task_that_does_not_answer_is_looked_for(redis_url: str, tmp_path: Path)
     """At the workers and in its queue; what Redis has lost is with neither."""
     settings = read_settings({"MINUTEHAND_BROKER_URL": redis_url}, env_file=None)
     sender = CeleryTaskSender(settings)
-    pipe = str(tmp_path / "pipe")
-    os.mkfifo(pipe)
-    first, second, third = (
-        make_task(connection=None, args=[pipe])._replace(name="shop.hold")
-        for _ in range(3)
-    )
-    ids = [first.id, second.id, third.id]
+    pipes = [tmp_path / name for name in ("first", "second", "third")]
+    for pipe in pipes:
+        os.mkfifo(pipe)
+    tasks = [
+        make_task(connection=None, args=[str(pipe)])._replace(name="shop.hold")
+        for pipe in pipes
+    ]
+    ids = [each.id for each in tasks]
 
     def say(*expected: str) -> bool:
         told = describe_silence(settings, None, "reports", "shop.hold", ids).of
         return list(expected) == [str(told.get(each)).partition(":")[0] for each in ids]
 
-    sender.send_all(None, [first, second, third])
+    sender.send_all(None, tasks)
     with run_project(
         tmp_path,
         redis_url,
@@ -245,8 +246,8 @@ def test_task_that_does_not_answer_is_looked_for(redis_url: str, tmp_path: Path)
         with redis.Redis.from_url(redis_url) as client:
             client.delete("reports")
         wait_until(lambda: say(begun, held, lost), what="the loss")
-        for _ in (first, second):
-            Path(pipe).open("w").close()
+        for pipe in pipes[:2]:  # the third is lost
+            pipe.open("w").close()
 
 
 def test_options_of_a_project_are_taken_over(redis_url: str, tmp_path: Path):
