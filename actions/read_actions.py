@@ -362,7 +362,11 @@ class TaskQueue:
 
 
 def fetch_task_queues(connection: sa.Connection) -> list[TaskQueue]:
-    """Return each queue that actions send to that may run; reads all of them."""
+    """
+    Return each queue that actions send to, now or once a pause above them ends.
+
+    Reads all of them.
+    """
     kept = scheduled_actions.c
     task = kept.document["operations"]["run_task"]
     place = task["connection"].as_string(), task["queue"].as_string()
@@ -373,7 +377,9 @@ def fetch_task_queues(connection: sa.Connection) -> list[TaskQueue]:
             *(name.label("name"), sa.func.count().label("actions")),
             sa.func.min(kept.name).label("example"),
         )
-        .where(kept.active, kept.deleted_at.is_(None), kept.paused_at.is_(None))
+        .where(kept.active, kept.deleted_at.is_(None))
+        # An app that comes over is paused until then, and must be known before.
+        .where(kept.paused_at.is_(None) | kept.pause_scope.is_not(None))
         # which queues an exchange leads to, its broker knows
         .where(name.is_not(None), task["exchange"].as_string().is_(None))
         .group_by(*place, name)
