@@ -24,7 +24,6 @@ from tests.scheduling import (
 
 NOW = at("07:00")
 DAILY = {"cron_rule": "0 7 * * *"}
-MINUTELY = {"cron_rule": "* * * * *"}
 
 
 def make_due(

@@ -51,13 +51,16 @@ from overview.doctor.finding import Finding, View
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, tell_why
 from scheduler_server import Scheduler
-from settings import read_settings
+from settings import Settings, read_settings
 from tests.database import execute, fetch_rows, read_by, write_by
 
 #: A Monday, long past by the clocks of the databases, so all is due to be sent.
 MONDAY = datetime(2026, 1, 5, tzinfo=UTC)
 
-MINUTE = timedelta(minutes=1)
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+HOUR, DAY = 60 * MINUTE, timedelta(days=1)
+
+MINUTELY = {"cron_rule": "* * * * *"}
 
 #: A step that needs nothing but a worker.
 TASK = {"run_task": {"name": "tests.nothing"}}
@@ -496,6 +499,12 @@ class Hooked:
         return self.real.finish()
 
 
+def make_settings(**given: str) -> Settings:
+    """Return settings; *given* are variables, by their names without MINUTEHAND_."""
+    variables = {f"MINUTEHAND_{name}": value for name, value in given.items()}
+    return read_settings(variables, env_file=None)
+
+
 def make_scheduler(
     engine: sa.Engine,
     sender: Sender | None = None,
@@ -504,15 +513,12 @@ def make_scheduler(
 ) -> Scheduler:
     """Return a scheduler that has not led yet, with these settings."""
     given = {"LEASE_HEARTBEAT": "PT20S", **options}
-    settings = read_settings(
-        {f"MINUTEHAND_{name}": value for name, value in given.items()}, env_file=None
-    )
     return Scheduler(
         engine,
         Leader(engine),
         sender or FakeSender(),
         NoTasks(engine),
-        settings,
+        make_settings(**given),
         monotonic=clock or Clock(),
     )
 
@@ -560,8 +566,7 @@ def examine(
     engine: sa.Engine, name: str, *, app: str | None = None, **settings: str
 ) -> list[Finding]:
     """Return what doctor finds at *name*, with settings by the end of their names."""
-    given = {f"MINUTEHAND_{key}": value for key, value in settings.items()}
-    asked = read_settings(given, env_file=None)
+    asked = make_settings(**settings)
     with reading(engine) as connection:
         view = View(connection, asked, read_clock(connection), app)
         return list(LOOKS[name](view))

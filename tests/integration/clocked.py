@@ -8,8 +8,7 @@ import sqlalchemy as sa
 
 from actions.lease import Leader
 from scheduler_server import Scheduler
-from settings import read_settings
-from tests.scheduling import Clock, FakeSender, NoTasks
+from tests.scheduling import Clock, FakeSender, NoTasks, make_settings
 
 SEVEN = datetime(2026, 11, 23, 7, tzinfo=UTC)
 
@@ -35,13 +34,12 @@ def make_scheduler(
     engine: sa.Engine, world: World, sender: FakeSender | None = None, **settings: str
 ) -> Scheduler:
     """Return a scheduler that lives by *world*."""
-    given = {f"MINUTEHAND_{name}": value for name, value in settings.items()}
     return Scheduler(
         engine,
         Leader(engine, monotonic=world),
         sender or FakeSender(),
         NoTasks(engine),
-        read_settings(given, env_file=None),
+        make_settings(**settings),
         monotonic=world,
         host_clock=world.read,
     )

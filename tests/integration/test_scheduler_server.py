@@ -25,6 +25,8 @@ from tests.database import execute, read_by, write_by
 from tests.scheduling import (
     BROKER_DOWN,
     MINUTE,
+    MINUTELY,
+    SECOND,
     Clock,
     FakeSender,
     add_app,
@@ -41,9 +43,6 @@ from tests.scheduling import (
     post,
     record_all,
 )
-
-MINUTELY = {"cron_rule": "* * * * *"}
-SECOND = timedelta(seconds=1)
 
 
 def wake_to_send(scheduler: Scheduler) -> None:

@@ -7,7 +7,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime, time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NoReturn
@@ -28,11 +28,13 @@ from models.operation_state import Queue
 from operations.rescue import LOST_AFTER
 from operations.sending.order import Message
 from scheduler_server import PAUSE_S, run, serve, tell_systemd
-from settings import Settings, read_settings
+from settings import Settings
 from tests.database import execute, read_by
 from tests.integration.test_scheduler_server import wake_to_send
 from tests.scheduling import (
     MINUTE,
+    MINUTELY,
+    SECOND,
     Clock,
     FakeSender,
     add_app,
@@ -45,12 +47,10 @@ from tests.scheduling import (
     get_now,
     make_operation,
     make_scheduler,
+    make_settings,
     post,
     record_all,
 )
-
-MINUTELY = {"cron_rule": "* * * * *"}
-SECOND = timedelta(seconds=1)
 
 
 class MovableClock:
@@ -306,9 +306,8 @@ def test_stop_is_heard_before_it_can_start(
 
     monkeypatch.setattr(scheduler_server, "prepare_scheduler", prepare)
     monkeypatch.setattr(scheduler_server, "_try_to_make", make)
-    broker = {"MINUTEHAND_BROKER_URL": "redis://127.0.0.1:1/0"}
 
-    serve(read_settings(broker, env_file=None), wait_for_lease=True)
+    serve(make_settings(BROKER_URL="redis://127.0.0.1:1/0"), wait_for_lease=True)
 
     assert [] == unheard
 
@@ -316,19 +315,18 @@ def test_stop_is_heard_before_it_can_start(
 @pytest.mark.usefixtures("unheard")
 def test_who_will_not_wait_hears_that_the_database_is_away():
     """Neither a leader nor a database is waited for."""
-    away = {
-        "MINUTEHAND_BROKER_URL": "redis://127.0.0.1:1/0",
-        "MINUTEHAND_DATABASE_URL": "postgresql://127.0.0.1:1/away",
-    }
+    away = make_settings(
+        BROKER_URL="redis://127.0.0.1:1/0", DATABASE_URL="postgresql://127.0.0.1:1/away"
+    )
 
     with pytest.raises(UnreachableError):
-        serve(read_settings(away, env_file=None), wait_for_lease=False)
+        serve(away, wait_for_lease=False)
 
 
 def test_refused_broker_in_memory_leaves_signals_alone(unheard: list[int]):
     """The command line refuses it in a process that goes on."""
     with pytest.raises(UsageError, match=r"_URL: memory://.*redis://host:6379/0"):
-        serve(read_settings({}, env_file=None), wait_for_lease=True)
+        serve(make_settings(), wait_for_lease=True)
 
     signal.raise_signal(signal.SIGTERM)
     assert [signal.SIGTERM] == unheard

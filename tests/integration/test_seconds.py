@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -18,6 +18,8 @@ from tests.database import read_by
 from tests.integration.clocked import SEVEN, World, make_scheduler
 from tests.integration.test_minute import SlowSender
 from tests.scheduling import (
+    MINUTE,
+    SECOND,
     add_app,
     add_event,
     at,
@@ -34,8 +36,6 @@ from tests.scheduling import (
     tick,
 )
 
-SECOND = timedelta(seconds=1)
-MINUTE = timedelta(minutes=1)
 MAIL = {"send_email": {"template": "hello"}}
 
 

@@ -30,10 +30,11 @@ from operations.foreign_tasks import ForeignTask, TaskAnswer
 from operations.sending.order import Message
 from operations.task_ends import record_answers
 from scheduler_server import Scheduler
-from settings import find_collector, read_settings
+from settings import find_collector
 from tests.collector import Collector, collecting
 from tests.database import write_by
 from tests.scheduling import (
+    MINUTELY,
     FakeCouriers,
     FakeSender,
     add_app,
@@ -43,6 +44,7 @@ from tests.scheduling import (
     get_now,
     make_document,
     make_scheduler,
+    make_settings,
     post,
 )
 from tests.servers import PATIENCE_S, ROOT, find_free_port, run_warm, wait_until
@@ -53,7 +55,6 @@ SCHEDULER = (sys.executable, "scheduler_server.py")
 WORKER = (sys.executable, "-m", "celery", "-A", "celery_app", "worker", "-c", "1")
 
 TASK = {"run_task": {"name": "shop.report", "queue": "reports", "wait": False}}
-MINUTELY = {"cron_rule": "* * * * *"}
 
 
 @pytest.fixture
@@ -287,8 +288,8 @@ def test_a_trace_that_an_action_names_counts_more(traced: None):
 def test_messages_of_a_batch_name_its_span(redis_url: str, traced: None):
     """They are still filled into forms: of two batches each its own."""
     del traced
-    settings = read_settings({"MINUTEHAND_BROKER_URL": redis_url}, env_file=None)
-    sender = CelerySender(make_app(settings), timeout=timedelta(seconds=30))
+    app = make_app(make_settings(BROKER_URL=redis_url))
+    sender = CelerySender(app, timeout=timedelta(seconds=30))
     wanted, tags = [], set()
     with redis.Redis.from_url(redis_url) as client:
         for _ in range(2):

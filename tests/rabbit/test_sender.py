@@ -18,9 +18,9 @@ from celery_app.routing import find_broker_names
 from models.errors import BrokerUnreachableError
 from models.operation_state import WORKER_QUEUES, Queue
 from operations.sending.order import Message
-from settings import read_settings
 from tests.chaos.servers import Victim
 from tests.rabbit.server import call_erlang, connect
+from tests.scheduling import make_settings
 from tests.servers import find_free_port, wait_until
 
 #: Of whoever asks a broker that does not answer.
@@ -40,11 +40,7 @@ def _no_queues(rabbit: Victim) -> None:
 
 def make_sender(url: str, timeout_s: float = 30) -> CelerySender:
     """Return a sender with a deadline of so many seconds."""
-    variables = {
-        "MINUTEHAND_BROKER_URL": url,
-        "MINUTEHAND_BROKER_TIMEOUT": f"PT{timeout_s:g}S",
-    }
-    settings = read_settings(variables, env_file=None)
+    settings = make_settings(BROKER_URL=url, BROKER_TIMEOUT=f"PT{timeout_s:g}S")
     return CelerySender(make_app(settings), timeout=settings.broker_timeout)
 
 

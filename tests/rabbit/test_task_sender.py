@@ -20,9 +20,11 @@ from celery_app.task_answers import SUCCEEDED, TOKEN
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import StepError, UnreachableError
 from operations.foreign_tasks import ForeignTask, TaskAnswer
-from settings import Settings, read_settings
+from settings import Settings
 from tests.chaos.servers import Victim
 from tests.project import run_project
+from tests.rabbit.server import connect
+from tests.scheduling import make_settings
 from tests.servers import find_free_port, wait_until
 
 QUEUE = "shop.reports"
@@ -31,21 +33,16 @@ QUEUE = "shop.reports"
 @pytest.fixture
 def channel(rabbit: Victim) -> Iterator[amqp.Channel]:
     """Give a channel of the queue's owner, who has not made it yet."""
-    address = rabbit.url.rpartition("@")[2].rstrip("/")
-    with amqp.Connection(address) as connection:
+    with connect(rabbit) as connection:
         made = connection.channel()
         made.queue_delete(QUEUE)
         yield made
         made.queue_delete(QUEUE)
 
 
-def make_settings(url: str) -> Settings:
+def connect_to(url: str) -> Settings:
     """Return settings with a connection to *url*; our own broker is another."""
-    variables = {
-        "MINUTEHAND_BROKER_TIMEOUT": "PT30S",
-        "MINUTEHAND_TASK_CONNECTIONS": f"shop={url}",
-    }
-    return read_settings(variables, env_file=None)
+    return make_settings(BROKER_TIMEOUT="PT30S", TASK_CONNECTIONS=f"shop={url}")
 
 
 def send(sender: CeleryTaskSender) -> str:
@@ -58,7 +55,7 @@ def send(sender: CeleryTaskSender) -> str:
 
 def test_queue_that_is_missing_is_told(rabbit: Victim, channel: amqp.Channel):
     """It does not vanish, and is not made; sent again once it is there, it arrives."""
-    sender = CeleryTaskSender(make_settings(rabbit.url))
+    sender = CeleryTaskSender(connect_to(rabbit.url))
     for _ in range(2):
         with pytest.raises(StepError, match="has no queue 'shop") as caught:
             send(sender)
@@ -79,7 +76,7 @@ def test_queue_stays_as_its_owner_made_it(rabbit: Victim, channel: amqp.Channel)
     arguments = {"x-queue-type": "quorum"}
     channel.queue_declare(QUEUE, durable=True, auto_delete=False, arguments=arguments)
 
-    task_id = send(CeleryTaskSender(make_settings(rabbit.url)))
+    task_id = send(CeleryTaskSender(connect_to(rabbit.url)))
 
     message = channel.basic_get(QUEUE, no_ack=True)
     assert task_id == message.headers["id"]
@@ -90,7 +87,7 @@ def test_other_node_is_tried(rabbit: Victim, channel: amqp.Channel):
     channel.queue_declare(QUEUE, durable=True, auto_delete=False)
     down = f"amqp://guest:guest@127.0.0.1:{find_free_port()}//"
 
-    send(CeleryTaskSender(make_settings(f"{down};{rabbit.url}")))
+    send(CeleryTaskSender(connect_to(f"{down};{rabbit.url}")))
 
     assert channel.basic_get(QUEUE, no_ack=True) is not None
 
@@ -121,8 +118,7 @@ def answering(rabbit: Victim, channel: amqp.Channel) -> Iterator[Answering]:
     """Give an installation of its own: as long as one reads, nobody else may."""
     installation = str(uuid4())
     first, second = (
-        CeleryTaskSender(make_settings(rabbit.url), lambda: installation)
-        for _ in range(2)
+        CeleryTaskSender(connect_to(rabbit.url), lambda: installation) for _ in range(2)
     )
     made = Answering(first, second, channel, installation)
     yield made
@@ -218,7 +214,7 @@ def test_what_another_reader_holds_is_not_taken_for_nothing(answering: Answering
 
 def test_exchange_that_leads_nowhere_is_told(rabbit: Victim, channel: amqp.Channel):
     """RabbitMQ returns the message; the step is tried again."""
-    sender = CeleryTaskSender(make_settings(rabbit.url))
+    sender = CeleryTaskSender(connect_to(rabbit.url))
     task = ForeignTask(
         "shop.report", str(uuid4()), connection="shop", exchange="shop", routing_key="x"
     )
@@ -239,7 +235,7 @@ def test_exchange_of_which_no_worker_knows_the_task_is_told(
     rabbit: Victim, channel: amqp.Channel, tmp_path: Path
 ):
     """The broker tells no queues; the workers say what they know."""
-    settings = make_settings(rabbit.url)
+    settings = connect_to(rabbit.url)
     channel.queue_declare(QUEUE, durable=True, auto_delete=False)
 
     assert "no worker answers" in str(
@@ -263,7 +259,7 @@ def test_exchange_of_which_no_worker_knows_the_task_is_told(
 
 def test_doctor_counts_who_takes_it(rabbit: Victim, channel: amqp.Channel):
     """No such queue, a queue without a worker, and one with a worker."""
-    settings = make_settings(rabbit.url)
+    settings = connect_to(rabbit.url)
     asked = [TaskQueue("shop", QUEUE, 2, "weekly")]
 
     (missing,) = look_at_task_queues(asked, settings)

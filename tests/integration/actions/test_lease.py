@@ -32,6 +32,7 @@ from tests.flying import expire
 from tests.scheduling import (
     MINUTE,
     MONDAY,
+    SECOND,
     Clock,
     FakeSender,
     add_app,
@@ -45,8 +46,6 @@ from tests.scheduling import (
     record_all,
     tick,
 )
-
-SECOND = timedelta(seconds=1)
 
 
 def edit_lease(engine: sa.Engine, **values: object) -> None:

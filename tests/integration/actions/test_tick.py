@@ -21,6 +21,7 @@ from operations.sending.order import fetch_sendable
 from telemetry import OCCURRENCES_RECORDED
 from tests.scheduling import (
     MINUTE,
+    MINUTELY,
     REFRESH,
     FakeSender,
     add_event,
@@ -33,9 +34,6 @@ from tests.scheduling import (
     post_at,
     tick,
 )
-
-MINUTELY = {"cron_rule": "* * * * *"}
-
 
 pytestmark = pytest.mark.usefixtures("small_app")
 

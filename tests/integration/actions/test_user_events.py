@@ -17,6 +17,7 @@ from models.errors import NotFoundError
 from models.occurrence import make_operation_id
 from tests.database import execute, fetch_rows, is_waiting_for_lock, write_by
 from tests.scheduling import (
+    DAY,
     MINUTE,
     edit_action,
     fetch_action,
@@ -31,7 +32,6 @@ from tests.servers import wait_until
 CREATED = "instance.user.created"
 ACTIVATED = "instance.user.activated"
 SEEN = "instance.user.last_seen"
-DAY = timedelta(days=1)
 
 
 pytestmark = pytest.mark.usefixtures("small_app")

@@ -19,6 +19,7 @@ from models.occurrence import make_operation_id
 from models.operation_state import Trigger
 from tests.database import execute, read_by, write_by
 from tests.scheduling import (
+    HOUR,
     MINUTE,
     add_app,
     count_revisions,
@@ -33,7 +34,6 @@ PARIS = "Europe/Paris"
 #: A Monday noon in winter, before any rule of these tests is due, and not soon past.
 NOW = datetime(2083, 1, 4, 12, tzinfo=UTC)
 DAILY = {"cron_rule": "0 7 * * *", "timezone": PARIS}
-HOUR = timedelta(hours=1)
 #: In the gap of Paris in March 2083; Algiers has none.
 IN_GAP = {"due_date": "2083-03-28T02:30", "timezone": PARIS}
 

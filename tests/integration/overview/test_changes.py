@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -26,9 +26,9 @@ from overview.changes import (
     verify_changes,
 )
 from tests.database import execute, read_by, turn_pages, write_by
+from tests.scheduling import HOUR
 
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
-HOUR = timedelta(hours=1)
 
 
 def note(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from models.door.documents import read_action_object
 from overview import previews
 from overview.previews import foretell_edit
 from tests.scheduling import (
+    DAY,
     add_app,
     add_event,
     edit_action,
@@ -23,7 +24,6 @@ from tests.scheduling import (
     post,
 )
 
-DAY = timedelta(days=1)
 SEEN = "instance.user.last_seen"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -17,6 +17,7 @@ from models.paging import Page
 from overview.events import EventFilter, fetch_detailed_event, fetch_event_part
 from tests.database import execute, read_by, turn_pages, write_by
 from tests.scheduling import (
+    HOUR,
     add_app,
     edit_action,
     fetch_all,
@@ -25,8 +26,6 @@ from tests.scheduling import (
     post,
     tick,
 )
-
-HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(autouse=True)

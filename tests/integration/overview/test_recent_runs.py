@@ -21,6 +21,7 @@ from tests.database import read_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
+    SECOND,
     add_app,
     add_mails,
     edit,
@@ -28,8 +29,6 @@ from tests.scheduling import (
     post,
 )
 from tests.scheduling import record_all as record
-
-SECOND = timedelta(seconds=1)
 
 
 def fetch(engine: sa.Engine, *uids: str, limit: int = 20) -> dict[str, RecentRuns]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from overview.small_apps import (
 )
 from tests.database import execute, read_by
 from tests.scheduling import (
+    HOUR,
     add_app,
     add_mails,
     edit,
@@ -28,8 +28,6 @@ from tests.scheduling import (
     post,
     record_all,
 )
-
-HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(autouse=True)

@@ -19,6 +19,7 @@ from overview.recent_runs import fetch_recent_runs
 from tests.database import read_by
 from tests.scheduling import (
     MONDAY,
+    SECOND,
     add_app,
     add_steps,
     at,
@@ -30,7 +31,6 @@ from tests.scheduling import (
 )
 from web.timeline.fetch_timeline import fetch_timeline
 
-SECOND = timedelta(seconds=1)
 NOON = at("12:00")
 
 

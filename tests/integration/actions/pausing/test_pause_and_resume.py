@@ -17,6 +17,7 @@ from models.errors import InvalidDocumentError, NotFoundError
 from tests.database import fetch_rows, write_by
 from tests.scheduling import (
     MINUTE,
+    MINUTELY,
     MONDAY,
     at,
     count_revisions,
@@ -29,9 +30,6 @@ from tests.scheduling import (
     post_at,
     tick,
 )
-
-MINUTELY = {"cron_rule": "* * * * *"}
-
 
 pytestmark = pytest.mark.usefixtures("small_app")
 

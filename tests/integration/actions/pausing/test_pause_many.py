@@ -41,6 +41,7 @@ from settings import Settings
 from tests.database import execute, fetch_rows, is_waiting_for_lock, read_by
 from tests.integration.test_budget import counting
 from tests.scheduling import (
+    HOUR,
     MINUTE,
     add_app,
     copy_action,
@@ -55,7 +56,6 @@ from tests.scheduling import (
 from tests.servers import wait_until
 
 HOURLY = {"cron_rule": "0 * * * *"}
-HOUR = 60 * MINUTE
 
 
 @pytest.fixture(autouse=True)

@@ -26,6 +26,7 @@ from overview.changes import ChangeFilter, fetch_changes
 from overview.doctor.checks.work import fetch_unsent
 from tests.database import execute, fetch_rows, read_by, write_by
 from tests.scheduling import (
+    MINUTE,
     REFRESH,
     add_revision,
     edit,
@@ -36,7 +37,6 @@ from tests.scheduling import (
 )
 
 QUICK, HEAVY = make_operation(1), make_operation(2, queue=Queue.HEAVY)
-MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture(autouse=True)

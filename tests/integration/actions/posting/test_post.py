@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -18,7 +18,9 @@ from models.errors import ConflictError, NotFoundError
 from models.occurrence import make_operation_id
 from tests.database import fetch_rows, is_waiting_for_lock, race, write_by
 from tests.scheduling import (
+    DAY,
     MINUTE,
+    MINUTELY,
     REFRESH,
     add_app,
     at,
@@ -32,10 +34,6 @@ from tests.scheduling import (
     tick,
 )
 from tests.servers import wait_until
-
-MINUTELY = {"cron_rule": "* * * * *"}
-DAY = timedelta(days=1)
-
 
 pytestmark = pytest.mark.usefixtures("small_app")
 

@@ -14,26 +14,22 @@ from models.operation_state import Queue
 from models.requests.notes import PauseModel
 from overview.doctor.examine import find_trouble
 from overview.installation.installed import fetch_installed, make_bundle
-from settings import read_settings
 from tests.database import read_by
 from tests.integration.api.prepared import prepare
 from tests.presence import give_sign, make_worker
-from tests.scheduling import edit, get_now, make_operation, record_all
+from tests.scheduling import edit, get_now, make_operation, make_settings, record_all
 
 SECRET = "hunter2"
-SETTINGS = read_settings(
-    {
-        "MINUTEHAND_BROKER_URL": f"redis://:{SECRET}@127.0.0.1:1/0",
-        "MINUTEHAND_NOTICE_MAIL": "ada@Qshopq.example",
-        "MINUTEHAND_METRICS_APPS": "Qshopq",
-        "MINUTEHAND_APP_BOUNDS": '{"Qshopq": {"actions": 100}}',
-        "MINUTEHAND_TASK_CONNECTIONS": "Qshopq=redis://127.0.0.1:1/1",
-        "MINUTEHAND_TASK_RULES": '{"Qshopq": {"apps": ["Qshopq"]}}',
-        "MINUTEHAND_OIDC_ISSUER": "http://127.0.0.1:1",
-        "MINUTEHAND_OIDC_CLIENT_ID": "minutehand",
-        "MINUTEHAND_OIDC_GROUPS": '{"Qshopq": {"shop": "viewer"}}',
-    },
-    env_file=None,
+SETTINGS = make_settings(
+    BROKER_URL=f"redis://:{SECRET}@127.0.0.1:1/0",
+    NOTICE_MAIL="ada@Qshopq.example",
+    METRICS_APPS="Qshopq",
+    APP_BOUNDS='{"Qshopq": {"actions": 100}}',
+    TASK_CONNECTIONS="Qshopq=redis://127.0.0.1:1/1",
+    TASK_RULES='{"Qshopq": {"apps": ["Qshopq"]}}',
+    OIDC_ISSUER="http://127.0.0.1:1",
+    OIDC_CLIENT_ID="minutehand",
+    OIDC_GROUPS='{"Qshopq": {"shop": "viewer"}}',
 )
 
 

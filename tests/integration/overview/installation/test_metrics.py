@@ -14,29 +14,23 @@ from models.database.tables import operations
 from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
 from overview.doctor.thresholds import LITTLE_SPACE
 from overview.installation.metrics import BOUNDS, KEPT_S, WorkMetrics
-from settings import Settings, read_settings
 from telemetry import METRICS_OF_WORK
 from tests.database import execute
 from tests.presence import give_sign, make_worker
-from tests.scheduling import Clock, add_app, make_operation, record_all
-
-MINUTE = timedelta(minutes=1)
-HOUR = timedelta(hours=1)
+from tests.scheduling import (
+    HOUR,
+    MINUTE,
+    Clock,
+    add_app,
+    make_operation,
+    make_settings,
+    record_all,
+)
 
 
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
-
-
-def make_settings(url: str, apps: str = "") -> Settings:
-    given = {
-        "MINUTEHAND_DATABASE_URL": url,
-        "MINUTEHAND_METRICS_APPS": apps,
-        # A busy machine is no reason for another answer.
-        "MINUTEHAND_DATABASE_TIMEOUT": "PT50S",
-    }
-    return read_settings(given, env_file=None)
 
 
 def make_registry(
@@ -45,7 +39,10 @@ def make_registry(
     registry = CollectorRegistry(auto_describe=True)
     registry.register(
         WorkMetrics(
-            make_settings(url, apps),
+            # A busy machine is no reason for another answer.
+            make_settings(
+                DATABASE_URL=url, METRICS_APPS=apps, DATABASE_TIMEOUT="PT50S"
+            ),
             leads=lambda: leads,
             monotonic=clock or Clock(),
             deadline=MINUTE,
@@ -226,6 +223,7 @@ def test_database_that_is_away_is_told_as_such():
 
 def test_names_are_known_without_a_look_at_the_database():
     """Prometheus' library asks for them when the process starts."""
-    metrics = WorkMetrics(make_settings("postgresql://x@127.0.0.1:1/x"), leads=bool)
+    settings = make_settings(DATABASE_URL="postgresql://x@127.0.0.1:1/x")
+    metrics = WorkMetrics(settings, leads=bool)
 
     assert set(METRICS_OF_WORK) == {each.name for each in metrics.describe()}

@@ -14,10 +14,10 @@ from prometheus_client import REGISTRY
 from actions.lease import Leader
 from overview.installation.metrics import giving_metrics
 from scheduler_server import run
-from settings import Settings, read_settings
+from settings import Settings
 from telemetry import METRICS_OF_WORK, TICKS
 from tests.collector import Collector, collecting
-from tests.scheduling import make_operation, make_scheduler, record_all
+from tests.scheduling import make_operation, make_scheduler, make_settings, record_all
 from tests.servers import PATIENCE_S
 
 #: Labels and value of each series, by its name.
@@ -28,11 +28,7 @@ Series = set[tuple[str, frozenset[tuple[str, str]], float]]
 def settings(engine: sa.Engine, database_url: str) -> Settings:
     """Give settings that name a database in which an operation waits."""
     record_all(engine, make_operation())
-    given = {
-        "MINUTEHAND_DATABASE_URL": database_url,
-        "MINUTEHAND_DATABASE_TIMEOUT": "PT50S",
-    }
-    return read_settings(given, env_file=None)
+    return make_settings(DATABASE_URL=database_url, DATABASE_TIMEOUT="PT50S")
 
 
 def read_registry() -> Series:

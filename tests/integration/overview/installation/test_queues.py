@@ -21,10 +21,15 @@ from overview.installation.status import fetch_status
 from overview.installation.workers import WorkerState, fetch_workers
 from tests.database import read_by, write_by
 from tests.presence import SETTINGS, give_sign, make_worker
-from tests.scheduling import edit, examine, get_now, make_operation, record_all
-
-MINUTE = timedelta(minutes=1)
-HOUR = 60 * MINUTE
+from tests.scheduling import (
+    HOUR,
+    MINUTE,
+    edit,
+    examine,
+    get_now,
+    make_operation,
+    record_all,
+)
 
 
 def fetch(engine: sa.Engine, queue: Queue = Queue.QUICK) -> ShownQueue:

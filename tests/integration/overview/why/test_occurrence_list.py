@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -15,7 +15,9 @@ from models.paging import Page, Part
 from overview.why.occurrence_list import ShownOccurrence, fetch_occurrence_part
 from tests.database import execute, read_by, turn_pages
 from tests.scheduling import (
+    DAY,
     MINUTE,
+    MINUTELY,
     edit_action,
     find_far_hour,
     get_now,
@@ -24,8 +26,6 @@ from tests.scheduling import (
     tick,
 )
 
-DAY = timedelta(days=1)
-MINUTELY = {"cron_rule": "* * * * *"}
 ALL = Page(200)
 
 

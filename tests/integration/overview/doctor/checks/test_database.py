@@ -20,16 +20,13 @@ from operations.fleet.strangers import Stranger, StrangerReason, record_stranger
 from overview.doctor.checks.database import look_at_locks
 from overview.doctor.examine import find_trouble
 from overview.doctor.finding import Finding, View
-from settings import read_settings
 from tests.conftest import new_database
 from tests.database import execute, write_by
 from tests.integration.models.database.test_engine import demote
 from tests.presence import SETTINGS
 from tests.project import run_project
-from tests.scheduling import add_app, examine, get_now, post
+from tests.scheduling import HOUR, add_app, examine, get_now, make_settings, post
 from tests.servers import run_redis, wait_until
-
-HOUR = timedelta(hours=1)
 
 #: To whom nobody listens.
 AWAY = "redis://:hunter2@127.0.0.1:1/0"
@@ -120,8 +117,7 @@ def look_at_locks_later(engine: sa.Engine, seconds: int = 11) -> list[Finding]:
     """Return what the look finds when what is locked has been so for a while."""
     with reading(engine) as connection:
         later = read_clock(connection) + timedelta(seconds=seconds)
-        settings = read_settings({}, env_file=None)
-        return list(look_at_locks(View(connection, settings, later, None)))
+        return list(look_at_locks(View(connection, make_settings(), later, None)))
 
 
 LOCK_TWO = "lock scheduled_actions in row share mode; lock events in row share mode"
@@ -224,10 +220,9 @@ def test_redis_that_deletes_what_waits_is_to_be_looked_at(postgres_engine: sa.En
 
 def test_what_lies_aside_is_counted(postgres_engine: sa.Engine, redis_url: str):
     """It names the commands; nothing is late or lost, so it is only to be looked at."""
-    given = {"MINUTEHAND_BROKER_URL": redis_url}
     at = get_now(postgres_engine)
     entry = UnreadableMessage(at, "minutehand.quick", "it is not JSON", 1, "{")
-    with open_aside(read_settings(given, env_file=None)) as aside:
+    with open_aside(make_settings(BROKER_URL=redis_url)) as aside:
         aside.put(entry, timeout_s=30)
 
     broker, found = examine(postgres_engine, "broker", BROKER_URL=redis_url)

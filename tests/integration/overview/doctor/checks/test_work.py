@@ -19,6 +19,7 @@ from overview.installation.status import fetch_status
 from tests.database import read_by, write_by
 from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import (
+    HOUR,
     MINUTE,
     REFRESH,
     add_app,
@@ -33,7 +34,6 @@ from tests.scheduling import (
 )
 
 QUICK, HEAVY = "queue quick", "queue heavy"
-HOUR = 60 * MINUTE
 
 
 def find_queues(engine: sa.Engine, **settings: str) -> dict[str, Finding]:
