@@ -19,16 +19,9 @@ from models.occurrence import make_operation_id
 from models.operation_state import Queue
 from operations.sending.order import Message
 from tests.database import write_by
-from tests.flying import (
-    MINUTELY,
-    NOW,
-    assert_all_sent_once,
-    count_states,
-    fly,
-    make_due,
-    once,
-)
+from tests.flying import NOW, assert_all_sent_once, count_states, fly, make_due, once
 from tests.scheduling import (
+    MINUTELY,
     FakeSender,
     Hooked,
     add_app,

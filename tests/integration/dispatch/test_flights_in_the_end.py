@@ -20,9 +20,10 @@ from models.database.journal import GENESIS
 from models.database.tables import change_head, metadata
 from operations.sending.order import Message
 from tests.database import EMPTYING
-from tests.flying import MINUTELY, NOW
+from tests.flying import NOW
 from tests.scheduling import (
     BROKER_DOWN,
+    MINUTELY,
     FakeSender,
     add_app,
     copy_action,
