@@ -8,9 +8,12 @@ shape of its own, so that none is told by its colour alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
+
+from models.operation_state import LIVE_STATES, OperationState
 
 WIDTH, HEIGHT = 96, 20
 
@@ -115,6 +118,39 @@ LOOKS = {
     "queued": Look("k-calm none", 0, "M{1} 6.5h4v3h-4z", "k-calm none", _UPPER),
     "pending": Look("k-calm none", 0, "M{1} 6.5h4v3h-4z", "k-calm none", _UPPER),
 }
+
+
+class Outcome(StrEnum):
+    """What became of an hour or a day: the worst, in the words of the legend."""
+
+    SUCCEEDED = "succeeded"
+    MIXED = "mixed"  # some succeeded, others failed or were missed
+    FAILED = "failed"  # and none succeeded
+    MISSED = "missed"  # and none succeeded or failed
+    LEFT_OUT = "skipped or canceled"
+    LIVE = "not over"  # and nothing went wrong so far
+    PLANNED = "planned"  # nothing is decided yet
+    NONE = "no run"
+
+
+def judge(counts: Mapping[str, int] | Mapping[OperationState, int]) -> Outcome:
+    """
+    Return what became of so many operations in each state.
+
+    >>> judge({"succeeded": 3, "missed": 1}).value
+    'mixed'
+    """
+    has = {OperationState(state) for state, count in counts.items() if count}
+    bad = has & {OperationState.FAILED, OperationState.MISSED}
+    if bad and OperationState.SUCCEEDED in has:
+        return Outcome.MIXED
+    if bad:
+        return Outcome.FAILED if OperationState.FAILED in bad else Outcome.MISSED
+    if has & LIVE_STATES:
+        return Outcome.LIVE
+    if OperationState.SUCCEEDED in has:
+        return Outcome.SUCCEEDED
+    return Outcome.LEFT_OUT if has else Outcome.NONE
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from enum import StrEnum
 
 from models.units import format_count
+from web.charts import Outcome, judge
 
 #: Units: the side of a day, from day to day, and where the first one is.
 SIDE, STEP = 15, 19
@@ -19,25 +19,13 @@ _WEEK = 7
 _WEEKDAYS = {0: "Mon", 2: "Wed", 4: "Fri", 6: "Sun"}
 
 
-class DayKind(StrEnum):
-    """What became of a day; it looks like this, and is called this."""
-
-    SUCCEEDED = "succeeded"
-    MIXED = "mixed"
-    FAILED = "failed"
-    MISSED = "missed"
-    LEFT_OUT = "skipped or canceled"
-    LIVE = "not over"
-    NONE = "no run"
-
-
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One day; *told* says what became of it."""
 
     x: int
     y: int
-    kind: DayKind
+    kind: Outcome
     told: str
 
 
@@ -66,27 +54,8 @@ class DayMap:
     cells: tuple[Cell, ...]
     months: tuple[Label, ...]
     weekdays: tuple[Label, ...]
-    kinds: tuple[DayKind, ...]
+    kinds: tuple[Outcome, ...]
     label: str
-
-
-def judge_day(counts: Mapping[str, int]) -> DayKind:
-    """
-    Return what became of a day with so many operations in each state.
-
-    >>> judge_day({"succeeded": 3, "missed": 1}).value
-    'mixed'
-    """
-    succeeded = counts.get("succeeded", 0)
-    if counts.get("failed", 0) or counts.get("missed", 0):
-        if succeeded:
-            return DayKind.MIXED
-        return DayKind.FAILED if counts.get("failed", 0) else DayKind.MISSED
-    if succeeded:
-        return DayKind.SUCCEEDED
-    if any(counts.get(each, 0) for each in ("pending", "queued", "running")):
-        return DayKind.LIVE
-    return DayKind.LEFT_OUT if any(counts.values()) else DayKind.NONE
 
 
 def draw_days(days: Sequence[tuple[date, Mapping[str, int]]]) -> DayMap:
@@ -105,7 +74,7 @@ def draw_days(days: Sequence[tuple[date, Mapping[str, int]]]) -> DayMap:
         x, y = LEFT + number // _WEEK * STEP, TOP + number % _WEEK * STEP
         told = ", ".join(f"{n} {state}" for state, n in counts.items() if n)
         shown = f"{day:%a} {day.day} {day:%b}: {told or 'no run'}"
-        cells.append(Cell(x, y, judge_day(counts), shown))
+        cells.append(Cell(x, y, judge(counts), shown))
         # of a column, where it has the first day of a month, if there is room
         is_new = day.day <= _WEEK and number % _WEEK == 0
         if is_new and (not months or x - months[-1].x > STEP):
@@ -122,7 +91,7 @@ def draw_days(days: Sequence[tuple[date, Mapping[str, int]]]) -> DayMap:
             Label(LEFT - STEP // 2 + 1, TOP + each * STEP + 11, name)
             for each, name in _WEEKDAYS.items()
         ),
-        kinds=tuple(each for each in DayKind if each in used),
+        kinds=tuple(each for each in Outcome if each in used),
         label=_tell(weeks, cells),
     )
 
@@ -141,8 +110,8 @@ def _tell(weeks: int, cells: Sequence[Cell]) -> str:
     counts = Counter(cell.kind for cell in cells)
     told = [
         f"{format_count(counts[kind], 'day', 'days')} {kind}"
-        for kind in DayKind
-        if counts[kind] and kind is not DayKind.NONE
+        for kind in Outcome
+        if counts[kind] and kind is not Outcome.NONE
     ]
     period = format_count(weeks, "week", "weeks")
     return f"{period}: {', '.join(told) or 'no run'}"

@@ -16,8 +16,8 @@ from actions.load.foresee import Whose
 from models.operation_state import OperationState
 from models.units import format_count
 from web.calendar.fetch_calendar import Calendar
-from web.calendar.local_days import CalendarDay, CalendarHour, HourKind
-from web.charts import LOOKS
+from web.calendar.local_days import CalendarDay, CalendarHour
+from web.charts import LOOKS, Outcome
 from web.preferences import format_iso, format_offset
 
 #: The columns.
@@ -39,7 +39,7 @@ class HourCell:
         is_now: Whether it is this hour.
     """
 
-    kind: HourKind
+    kind: Outcome
     number: int
     told: str
     path: str | None

@@ -11,27 +11,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
-from enum import StrEnum
 from itertools import pairwise
 from zoneinfo import ZoneInfo
 
 from actions.previews.preview_notes import ClockChange, find_clock_changes
 from models.fields.zone import first_instant_at
-from models.operation_state import LIVE_STATES, OperationState
+from models.operation_state import OperationState
+from web.charts import Outcome, judge
 
 _HOUR = timedelta(hours=1)
-
-
-class HourKind(StrEnum):
-    """What there is to say of an hour, in one word."""
-
-    EMPTY = "empty"  # nothing was or will be due
-    PLANNED = "planned"  # nothing is decided yet
-    RUNNING = "running"  # something is still to be done, and nothing went wrong
-    OK = "ok"  # nothing failed, and nothing was missed
-    MIXED = "mixed"  # some failed, others did not
-    FAILED = "failed"  # whatever ended has failed
-    MISSED = "missed"  # something was missed, whatever else happened
 
 
 @dataclass(slots=True)
@@ -65,20 +53,10 @@ class CalendarHour:
         return self.planned + self.decided
 
     @property
-    def kind(self) -> HourKind:
-        """What there is to say of it, in one word: the worst."""
-        live = sum(self.states[state] for state in LIVE_STATES)
-        failed = self.states[OperationState.FAILED]
-        if self.states[OperationState.MISSED]:
-            return HourKind.MISSED
-        if failed:
-            is_all = failed == self.decided - live
-            return HourKind.FAILED if is_all else HourKind.MIXED
-        if live:
-            return HourKind.RUNNING
-        if self.decided:
-            return HourKind.OK
-        return HourKind.PLANNED if self.planned else HourKind.EMPTY
+    def kind(self) -> Outcome:
+        """What there is to say of it, in one word."""
+        is_planned = self.planned and not self.decided
+        return Outcome.PLANNED if is_planned else judge(self.states)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from models.operation_state import Mark, OperationState
 from operations.operation_log import LogLevel
-from web.calendar.local_days import HourKind
+from web.charts import Outcome
 from web.rendering import STATIC
 
 WEB = Path(__file__).parents[3] / "web"
@@ -16,7 +16,7 @@ WEB = Path(__file__).parents[3] / "web"
 #: Classes that templates put together: how each begins, and what follows.
 COMPOSED: Mapping[str, Collection[str]] = {
     "s-": {*OperationState, *Mark, "planned", "paused", "inactive", "quarantined"},
-    "h-": {*HourKind} - {HourKind.EMPTY},  # has no link, and is h-none
+    "h-": {each.name.lower() for each in Outcome},
     "lv-": {*LogLevel},
     # what is shaded on the line of minutes: web/now/minute_rail.py
     "t-": {"bad", "lost"},

@@ -36,7 +36,8 @@ from tests.scheduling import (
     tick,
 )
 from web.calendar.fetch_calendar import Calendar, fetch_calendar
-from web.calendar.local_days import CalendarHour, HourKind
+from web.calendar.local_days import CalendarHour
+from web.charts import Outcome
 
 FIRST = MONDAY.date()
 _S = OperationState
@@ -102,18 +103,20 @@ def test_hours_are_those_of_the_zone(engine: sa.Engine):
 @pytest.mark.parametrize(
     ("states", "planned", "kind"),
     [
-        ({}, 0, HourKind.EMPTY),
-        ({}, 2, HourKind.PLANNED),
-        ({_S.SUCCEEDED: 1}, 2, HourKind.OK),
-        ({_S.SKIPPED: 1, _S.CANCELED: 1}, 0, HourKind.OK),
-        ({_S.SUCCEEDED: 1, _S.PENDING: 1}, 0, HourKind.RUNNING),
-        ({_S.FAILED: 1, _S.QUEUED: 1}, 0, HourKind.FAILED),
-        ({_S.FAILED: 1, _S.SKIPPED: 1}, 0, HourKind.MIXED),
-        ({_S.FAILED: 1, _S.MISSED: 1}, 0, HourKind.MISSED),
+        ({}, 0, Outcome.NONE),
+        ({}, 2, Outcome.PLANNED),
+        ({_S.SUCCEEDED: 1}, 2, Outcome.SUCCEEDED),
+        ({_S.SKIPPED: 1, _S.CANCELED: 1}, 0, Outcome.LEFT_OUT),
+        ({_S.SUCCEEDED: 1, _S.PENDING: 1}, 0, Outcome.LIVE),
+        ({_S.SUCCEEDED: 1, _S.MISSED: 1}, 0, Outcome.MIXED),
+        ({_S.FAILED: 1, _S.QUEUED: 1}, 0, Outcome.FAILED),
+        ({_S.FAILED: 1, _S.SKIPPED: 1}, 0, Outcome.FAILED),
+        ({_S.FAILED: 1, _S.MISSED: 1}, 0, Outcome.FAILED),
+        ({_S.MISSED: 1, _S.SKIPPED: 1}, 0, Outcome.MISSED),
     ],
 )
 def test_an_hour_is_told_by_the_worst_in_it(
-    states: dict[_S, int], planned: int, kind: HourKind
+    states: dict[_S, int], planned: int, kind: Outcome
 ):
     """In one word."""
     hour = CalendarHour(MONDAY, at("01:00"), 0, planned, Counter(states))
@@ -135,7 +138,7 @@ def test_what_was_missed_counts_where_it_was_due(engine: sa.Engine):
     # the last five minutes are not missed: nothing was due in them
     missed = [get_hour(found, 0, hour).states[_S.MISSED] for hour in range(10)]
     assert [0, 0, 0, 0, 0, 0, 6, 6, 2, 0] == missed
-    assert HourKind.MISSED is get_hour(found, 0, 8).kind
+    assert Outcome.MISSED is get_hour(found, 0, 8).kind
     assert at("06:00") == get_hour(found, 0, 8).missed_since
     assert not found.is_partial
 
@@ -150,7 +153,7 @@ def test_what_is_still_to_come_is_foreseen(engine: sa.Engine):
     found = ask(engine, first=day)
 
     hour = get_hour(found, 0, 7)
-    assert (4, HourKind.PLANNED) == (hour.planned, hour.kind)
+    assert (4, Outcome.PLANNED) == (hour.planned, hour.kind)
     assert 28 == found.planned
 
 
