@@ -23,6 +23,7 @@ from pydantic import TypeAdapter
 from api.guarding import ApiRoute
 from api.parameters import KNOWN
 from api.routes import PUBLIC_ROUTERS, ROUTERS
+from models.door.action_schema import describe
 from serving.guarding import Body
 from serving.refusals import MEDIA_TYPE, ProblemJson, name_status
 
@@ -93,6 +94,9 @@ def make_document() -> dict[str, Any]:
     }
     _drop_titles(document["paths"])
     _drop_titles(schemas)
+    for schema in schemas.values():
+        if "description" in schema:
+            describe(schema)
     return document
 
 

@@ -51,7 +51,7 @@ class LogLine:
         at: Aware UTC.
         attempt: The attempt that said it.
         step: The step that said it. None: it is about the whole operation.
-        text: At most ``LONGEST`` letters, perhaps several lines.
+        text: Cut if it is long; perhaps several lines.
     """
 
     number: int

@@ -225,7 +225,7 @@ class Load:
         total: How many occurrences in all.
         by_app: The small app with the most first.
         minutes: Those with an occurrence, in order.
-        hot: At most HOT_MINUTES, the hottest first.
+        hot: Those with the most occurrences, the hottest first.
         quiet: None: it was not asked for, or cannot be told, for this is partial.
     """
 

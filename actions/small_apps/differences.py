@@ -48,8 +48,8 @@ class EntryChange:
     Args:
         part: settings, users, groups, domains, templates, documents or holidays.
         name: Of the entry in its part, such as the id of a user.
-        pointers: JSON pointers within the entry to what would change, MOST_POINTERS at
-            most; empty if all of it is added or removed.
+        pointers: JSON pointers within the entry to what would change, the first of
+            them; empty if all of it is added or removed.
     """
 
     part: str
@@ -66,7 +66,7 @@ class AppDifference:
     Args:
         revision: The one that the app has, which is not raised; 0: there is no app.
         counts: How many entries of each part would be added, changed and removed.
-        entries: MOST_ENTRIES at most, part by part.
+        entries: The first of them, part by part.
         unlisted: How many more there are.
     """
 

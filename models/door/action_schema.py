@@ -20,6 +20,9 @@ from models.operation import EVERY_DOMAIN
 from models.scheduled_action import ScheduledActionModel
 from models.when import MOST_RULES
 
+#: Where a sentence of a docstring goes on, which a reader's window breaks elsewhere.
+_SAME_LINE = re.compile(r"(?<!\n)\n(?!\n)")
+
 #: Begins what a docstring says of a field, which is what a schema says of it, too.
 _ARGUMENT = re.compile(r"^    (\w+): ", re.MULTILINE)
 
@@ -81,7 +84,9 @@ def make_action_schema() -> dict[str, Any]:
     """Return the schema: JSON Schema, draft 2020-12. Not to be changed."""
     made = ScheduledActionModel.model_json_schema(mode="validation", by_alias=True)
     for part in (made, *made["$defs"].values()):
-        _describe(part)
+        describe(part)
+        # what follows the first paragraph is for readers of the source
+        part["description"] = part["description"].partition("\n\n")[0]
     _take_switches(made)
     made["$defs"] |= _SWITCHES
     _say_what_validators_say(made)
@@ -100,14 +105,14 @@ def make_action_schema() -> dict[str, Any]:
     }
 
 
-def _describe(part: dict[str, Any]) -> None:
-    """Say what the docstring of a model says of it, and of each of its fields."""
-    text, _, arguments = part.get("description", "").partition("\n\nArgs:\n")
-    # the first paragraph; what follows is for readers of the source
-    part["description"] = " ".join(text.partition("\n\n")[0].split())
+def describe(part: dict[str, Any]) -> None:
+    """Say what the docstring of a class says of it, and of each field that JSON has."""
+    said = part.get("description", "").replace("``", "`").replace("None", "`null`")
+    text, _, arguments = said.partition("\n\nArgs:\n")
+    part["description"] = _SAME_LINE.sub(" ", text)
     _, *told = _ARGUMENT.split(arguments)
     for name, said in zip(told[::2], told[1::2], strict=True):
-        field = part["properties"][name.removesuffix("_")]
+        field = part["properties"].get(name.removesuffix("_"), {})
         field["description"] = " ".join(said.split())
 
 

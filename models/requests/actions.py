@@ -91,7 +91,6 @@ class BackfillModel(DocumentModel):
     Past occurrences of an action that are to run after all.
 
     Args:
-        since: Inclusive.
         until: Exclusive, not later than now. None: now.
         which: Which of them.
         at_once: How many of its operations may be live at a time.
@@ -101,7 +100,9 @@ class BackfillModel(DocumentModel):
         note: Why; kept with it.
     """
 
-    since: Instant = Field(alias="from", examples=["2026-11-01T00:00:00Z"])
+    since: Instant = Field(
+        alias="from", description="Inclusive.", examples=["2026-11-01T00:00:00Z"]
+    )
     until: Instant | None = optional("2026-11-08T00:00:00Z")
     which: Which = Which.MISSING
     at_once: Annotated[int, Field(strict=True)] = DEFAULT_AT_ONCE

@@ -52,7 +52,7 @@ class Finding:
 
     Args:
         subject: What was looked at, in a word or two.
-        health: ``BAD`` only if runs are late or lost, or will be.
+        health: ``bad`` only if runs are late or lost, or will be.
         detail: What was found and, unless it is good, what to do.
         title: The same in a few words, without the name of a host or of an app; "" if
             it is good.

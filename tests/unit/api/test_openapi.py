@@ -153,6 +153,24 @@ def test_routes_have_words():
     assert [] == find_wrong(has_words)
 
 
+def test_descriptions_are_for_readers_of_the_api():
+    """Each field has what its docstring says of it, in the words of JSON."""
+    schemas = DOCUMENT["components"]["schemas"]
+    source = re.compile(r"Args:|``|\bNone\b|\b[A-Z]{3,}_[A-Z]")
+    parts = [
+        part
+        for schema in schemas.values()
+        for part in (schema, *schema.get("properties", {}).values())
+    ]
+    told = [part.get("description", "") for part in parts]
+
+    assert [] == [text for text in told if source.search(text)]
+    assert (
+        "What was found and, unless it is good, what to do."
+        == (schemas["Finding"]["properties"]["detail"]["description"])
+    )
+
+
 def test_names_are_of_one_route_each():
     names = [route["operationId"] for _name, route in ROUTES]
 
