@@ -1,5 +1,5 @@
 """
-What ran in a window of time: which actions, their runs, where they collide.
+What ran in a window of time: which actions, their runs, which overlap.
 
 An index on when operations were recorded serves all of it, so that a window costs what
 happened in it, however much there is in all.
@@ -8,7 +8,7 @@ happened in it, however much there is in all.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
@@ -20,16 +20,14 @@ from actions.load.foresee import Whose
 from models.database.engine import UtcDateTime
 from models.database.sql_time import number_of
 from models.database.tables import LIVE, operations
-from models.operation_state import LIVE_STATES, TROUBLED_STATES, OperationState, Queue
+from models.operation_state import LIVE_STATES, TROUBLED_STATES, OperationState
 from web.timeline.lane_chart import LaneRun
 
 #: How long before the window an operation that has ended may have been recorded.
 REACH = timedelta(hours=6)
 
-#: Overlaps and crowded minutes that are told; all are counted.
-MOST_COLLISIONS = 20
-
-_MINUTE_S = 60
+#: Overlaps that are told; all are counted.
+MOST_OVERLAPS = 20
 
 _run = operations.c
 
@@ -79,16 +77,6 @@ class RunOverlap(NamedTuple):
     operation_id: UUID
     at: datetime
     until: datetime
-
-
-class Crowd(NamedTuple):
-    """A minute in which more was due than a queue has slots."""
-
-    queue: Queue
-    at: datetime
-    due: int
-    slots: int
-    is_planned: bool = False
 
 
 def fetch_busy(
@@ -208,42 +196,7 @@ def fetch_overlaps(
         )
         .where(columns.former_until > columns.started_at)
         .order_by(columns.started_at.desc(), columns.id)
-        .limit(MOST_COLLISIONS)
+        .limit(MOST_OVERLAPS)
     )
     rows = connection.execute(query).all()
     return [RunOverlap(*row[:-1]) for row in rows], rows[0][-1] if rows else 0
-
-
-def fetch_crowds(
-    connection: sa.Connection, window: Window, slots: Mapping[Queue, int]
-) -> tuple[list[Crowd], int]:
-    """
-    Return the minutes in which more was due than could run, worst first, and how many.
-
-    Args:
-        window: The part of it that is past counts.
-        slots: What the living workers of each queue run at a time, unless nothing.
-    """
-    if not slots:
-        return [], 0
-    seen = window.select().c
-    minute = number_of(connection.dialect.name, seen.occurrence, _MINUTE_S)
-    count = sa.func.count()
-    is_crowded = [
-        sa.and_(seen.queue == queue.value, count > most)
-        for queue, most in slots.items()
-    ]
-    query = (
-        sa.select(seen.queue, minute, count, sa.func.count().over())
-        .where(seen.occurrence >= window.since)
-        .group_by(seen.queue, minute)
-        .having(sa.or_(*is_crowded))
-        .order_by(count.desc(), minute)
-        .limit(MOST_COLLISIONS)
-    )
-    rows = connection.execute(query).all()
-    crowds = []
-    for name, number, due, _all in rows:
-        at = datetime.fromtimestamp(number * _MINUTE_S, UTC)
-        crowds.append(Crowd(Queue(name), at, due, slots[Queue(name)]))
-    return crowds, rows[0][-1] if rows else 0

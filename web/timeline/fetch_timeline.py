@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
 
-from actions.load.counting import Counting
-from actions.load.foresee import TIME, Whose, count_due, find_undecided, foresee
+from actions.load.foresee import Whose, count_due, find_undecided
 from actions.occurrences import Due
 from actions.read_rules import find_due_between
 from models.database.engine import read_clock
 from models.database.tables import scheduled_actions
 from models.operation_state import Queue
-from operations.fleet.processes import fetch_processes
 from operations.running.pace import fetch_usual
-from overview.installation.figures import count_slots, find_takers
 from web.timeline.fetch_runs import (
-    MOST_COLLISIONS,
-    Crowd,
     RunOverlap,
     Window,
     fetch_busy,
-    fetch_crowds,
     fetch_overlaps,
     fetch_runs,
     fetch_stretches,
@@ -55,9 +49,6 @@ class Timeline:
         ran: How many actions have runs in the window, with a lane or without.
         due: How many actions are due in the rest of the window, with a lane or without.
         overlaps: The latest overlaps of the lanes; *overlaps_in_all* counts all.
-        crowds: The worst minutes of all actions that were asked for; *crowds_in_all*
-            counts all.
-        is_partial: Whether not all crowded minutes ahead were counted.
     """
 
     at: datetime
@@ -68,9 +59,6 @@ class Timeline:
     due: int
     overlaps: Sequence[RunOverlap]
     overlaps_in_all: int
-    crowds: Sequence[Crowd]
-    crowds_in_all: int
-    is_partial: bool
 
 
 def fetch_timeline(
@@ -97,17 +85,12 @@ def fetch_timeline(
     window = Window(since, until, now, whose)
     planned_from = max(since, find_undecided(connection, now))
     # Nothing has happened in a window that has not begun.
-    is_ahead = since > now
-    busy = [] if is_ahead else fetch_busy(connection, window, limit=lanes)
+    busy = [] if since > now else fetch_busy(connection, window, limit=lanes)
     following, due = _fetch_next(connection, window, limit=lanes)
-    slots = _count_slots(connection)
     overlaps, overlaps_in_all = fetch_overlaps(
         connection, window, [each.uid for each in busy]
     )
-    crowds, crowds_in_all = fetch_crowds(connection, window, {} if is_ahead else slots)
-    ahead, is_whole = _foresee_crowds(connection, window, slots, planned_from)
     made = _make_lanes(connection, window, busy, following, planned_from, lanes)
-    worst = sorted([*crowds, *ahead], key=lambda each: (each.slots - each.due, each.at))
     return Timeline(
         at=now,
         since=since,
@@ -117,9 +100,6 @@ def fetch_timeline(
         due=due,
         overlaps=overlaps,
         overlaps_in_all=overlaps_in_all,
-        crowds=worst[:MOST_COLLISIONS],
-        crowds_in_all=crowds_in_all + len(ahead),
-        is_partial=not is_whole,
     )
 
 
@@ -195,31 +175,3 @@ def _fetch_known(
     ).where(_action.uid.in_(uids))
     rows: Iterable[sa.Row[Any]] = connection.execute(query) if uids else ()
     return {row.uid: row for row in rows}
-
-
-def _count_slots(connection: sa.Connection) -> dict[Queue, int]:
-    """Return what the living workers of each queue run at a time, unless nothing."""
-    seen = fetch_processes(connection)
-    slots = {queue: count_slots(find_takers(seen, queue)) for queue in Queue}
-    return {queue: count for queue, count in slots.items() if count}
-
-
-def _foresee_crowds(
-    connection: sa.Connection,
-    window: Window,
-    slots: Mapping[Queue, int],
-    planned_from: datetime,
-) -> tuple[list[Crowd], bool]:
-    """Return the crowded minutes ahead, and whether there was time to find all."""
-    begin = planned_from.replace(second=0, microsecond=0)
-    if begin >= window.until or not slots:
-        return [], True
-    counting = Counting(begin, window.until)
-    found = foresee(connection, counting, window.whose, before=window.until)
-    crowds = [
-        Crowd(queue, minute.at, minute.by_queue[queue], most, is_planned=True)
-        for minute in counting.list_minutes()
-        for queue, most in slots.items()
-        if minute.by_queue.get(queue, 0) > most
-    ]
-    return crowds, not found.left_out[TIME]

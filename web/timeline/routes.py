@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 from starlette.responses import Response
 
-from actions.load.foresee import Whose
 from models.database.engine import read_clock
 from models.operation_state import OperationState, Queue
 from models.units import format_count
@@ -24,7 +22,6 @@ from web.guarding import make_router
 from web.preferences import format_iso
 from web.query import Asked, Unread, ask, read_part
 from web.rendering import render
-from web.timeline.fetch_runs import Crowd
 from web.timeline.fetch_timeline import Timeline, fetch_timeline
 from web.timeline.lane_chart import (
     LaneFrame,
@@ -137,7 +134,6 @@ def _describe(
         "lanes": [_draw(frame, timeline, each, asked) for each in timeline.lanes],
         "ticks": find_ticks(frame, zone),
         "now_at": frame.place(timeline.at) / 10 if frame.has(timeline.at) else None,
-        "crowds_at": [frame.place(each.at) / 10 for each in timeline.crowds],
         "earlier": format_iso(timeline.since - half),
         "later": format_iso(timeline.since + half),
         "zooms": {each: format_iso(middle - each.length / 2) for each in Span},
@@ -145,7 +141,6 @@ def _describe(
         "names": {each.uid: each.name or each.uid for each in timeline.lanes},
         "large": _say(timeline),
         "left_out": _tell_left_out(timeline),
-        "link": partial(_link, asked),
     }
 
 
@@ -176,17 +171,10 @@ def _say(timeline: Timeline) -> str:
     """Return the answer of the page."""
     if not timeline.lanes:
         return "Nothing ran here, and nothing is due."
-    parts = []
-    overlaps, crowds = timeline.overlaps_in_all, timeline.crowds_in_all
-    if overlaps:
-        what = format_count(overlaps, "run overlaps", "runs overlap")
-        parts.append(f"{what} another of the same action")
-    if crowds:
-        what = format_count(crowds, "minute has", "minutes have")
-        parts.append(f"{what} more runs than slots")
-    if not parts and timeline.is_partial:
-        return "What is ahead could not be counted in time."
-    return f"{'; '.join(parts)}." if parts else "Nothing collides."
+    if not timeline.overlaps_in_all:
+        return "Nothing collides."
+    what = format_count(timeline.overlaps_in_all, "run overlaps", "runs overlap")
+    return f"{what} another of the same action."
 
 
 def _tell_left_out(timeline: Timeline) -> str:
@@ -198,10 +186,3 @@ def _tell_left_out(timeline: Timeline) -> str:
     if not parts:
         return "All that ran or is due here has a lane."
     return f"Without {' and '.join(parts)}: choose an app, a queue or a shorter time."
-
-
-def _link(asked: Asked, crowd: Crowd) -> str:
-    """Return where the runs of a crowded minute are listed."""
-    path = "/calendar/planned" if crowd.is_planned else "/operations"
-    until, whose = crowd.at + timedelta(minutes=1), Whose(asked.app, crowd.queue)
-    return link_period(path, crowd.at, until, whose)

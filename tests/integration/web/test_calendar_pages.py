@@ -14,7 +14,6 @@ from actions.load.foresee import foresee
 from models.errors import UnreachableError
 from models.role import Role
 from tests.integration.web.conftest import Browser, enter, new_key, read
-from tests.presence import give_sign, make_worker
 from tests.scheduling import add_app, post
 
 #: Long after all that is posted here takes effect.
@@ -125,22 +124,18 @@ def test_load_that_there_is_no_time_to_count_is_not_nothing(
 
 
 @pytest.mark.usefixtures("_actions")
-def test_nor_is_an_hour_or_a_stretch(
+def test_nor_is_an_hour(
     browser: TestClient, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
-    """Neither the list of an hour nor the timeline says that there is nothing."""
+    """The list of an hour does not say that there is nothing."""
     sign_in(browser, engine)
-    give_sign(engine, make_worker("a", queues=("quick", "heavy")))
     late = partial(foresee, monotonic=count(step=10**9).__next__)
-    for part in ("calendar.fetch_calendar", "timeline.fetch_timeline"):
-        monkeypatch.setattr(f"web.{part}.foresee", late)
+    monkeypatch.setattr("web.calendar.fetch_calendar.foresee", late)
 
-    hour, stretch = read(browser, HOUR), read(browser, STRETCH)
+    hour = read(browser, HOUR)
 
     assert "Nothing is planned" not in hour
     assert "What is planned could not be counted in time" in hour
-    assert "Nothing collides" not in stretch
-    assert "What is ahead could not be counted in time." in stretch
 
 
 PARTS = (

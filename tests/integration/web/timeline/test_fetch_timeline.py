@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from actions.load.foresee import Whose
 from models.operation_state import OperationState, Queue
 from tests.database import read_by
-from tests.presence import give_sign, make_worker
 from tests.scheduling import MINUTE, MONDAY, add_app, add_steps, at, get_now, post, put
 from web.timeline.fetch_timeline import MOST_RUNS, Timeline, fetch_timeline
 
@@ -104,29 +103,6 @@ def test_runs_of_one_action_that_overlap_are_told(engine: sa.Engine):
         (e.operation_id, e.at, e.until) for e in found.overlaps
     ]
     assert 2 == found.overlaps_in_all
-
-
-def test_minutes_with_more_than_the_slots_are_told(engine: sa.Engine):
-    """Past ones and those to come, the worst first."""
-    worker = make_worker("host", queues=("quick",), concurrency=2)
-    give_sign(engine, worker)
-    for number in range(3):
-        add(engine, 4, action_uid=f"quick {number}")
-        add(engine, 5, action_uid=f"heavy {number}", queue=Queue.HEAVY)
-    now = get_now(engine)
-    hook = {"call_webhook": {"url": "https://example.com/hook"}}
-    for number in range(4):
-        when = {"cron_rule": "* * * * *"}
-        post(engine, name=f"{number}", operations=hook, when=when)
-
-    past = ask(engine)
-    ahead = ask(engine, since=now, until=now + timedelta(hours=1))
-
-    assert [(Queue.QUICK, at("00:04"), 3, 2, False)] == past.crowds
-    assert 1 == past.crowds_in_all
-    assert {(4, 2, True)} == {(e.due, e.slots, e.is_planned) for e in ahead.crowds}
-    assert 58 <= ahead.crowds_in_all <= 62
-    assert not ahead.is_partial
 
 
 def test_what_is_due_has_a_lane_as_well(engine: sa.Engine):
