@@ -255,18 +255,14 @@ class LeaderPing:
     Tells a monitor that ticks are done; it raises the alarm if it hears nothing.
 
     Args:
-        engine: Of its own; what fails is written there, for doctor.
         ping: Sends a ping.
         address: Of the monitor.
     """
 
-    def __init__(self, engine: sa.Engine, ping: Ping, address: str) -> None:
+    def __init__(self, ping: Ping, address: str) -> None:
         """Tell nothing yet."""
         self._ping = ping
         self._url = make_ping(address, PingSign.OK)
-        host = name_monitor(address)
-        self._breaker = Breaker(engine, f"{MONITOR} {host} of the scheduler")
-        self._is_well = False
         self._ticked = threading.Event()
 
     def note(self, _report: TickReport) -> None:
@@ -278,12 +274,8 @@ class LeaderPing:
         if self._ticked.is_set():
             self._ticked.clear()
             sending = self._ping(self._url)
-            is_well = sending.outcome is Fate.SENT
-            if not is_well:
-                self._breaker.fail(sending.detail, tried=True)
-            elif not self._is_well:
-                self._breaker.close()
-            self._is_well = is_well
+            if sending.outcome is not Fate.SENT:
+                log.warning(Event.PING_FAILED, error=sending.detail)
         return 0
 
 
@@ -304,7 +296,7 @@ def pinging(
     pinger = Pinger(engine, ping, leads)
     start_looking(pinger.look, stop, Event.PING_FAILED, "pings")
     if settings.leader_ping is not None:
-        leader_ping = LeaderPing(engine, ping, settings.leader_ping)
+        leader_ping = LeaderPing(ping, settings.leader_ping)
         on_tick.append(leader_ping.note)
         start_looking(leader_ping.look, stop, Event.PING_FAILED, "leader-ping")
     try:

@@ -571,12 +571,6 @@ def _make_operations() -> None:
         " OR (pinged = 0 AND started_at IS NOT NULL))",
     )
     _index(
-        "ix_operations_ping_failed",
-        "operations",
-        ["finished_at"],
-        where="ping_error IS NOT NULL",
-    )
-    _index(
         "ix_operations_recorded_apart",
         "operations",
         ["occurrence"],

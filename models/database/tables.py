@@ -526,9 +526,6 @@ UNPINGED = Rows(
     " OR ({0}pinged = 0 AND {0}started_at IS NOT NULL))"
 )
 
-#: Runs of whose last ping an outside monitor took none.
-PING_FAILED = Rows("{0}ping_error IS NOT NULL")
-
 #: What is written into an operation whose claim ends, however it does.
 NO_CLAIM: Mapping[str, None] = {"claim_token": None, "lease_expires_at": None}
 
@@ -641,8 +638,6 @@ operations = _table(
     Index("ix_operations_app_recorded_at", "app", "recorded_at"),
     # pinging: what an outside monitor is still to hear
     _partial("ix_operations_unpinged", "action_uid started_at", UNPINGED),
-    # doctor: what outside monitors did not take lately
-    _partial("ix_operations_ping_failed", "finished_at", PING_FAILED),
     # operations list, calendar: those of a period that were recorded at another time
     _partial("ix_operations_recorded_apart", "occurrence", RECORDED_APART),
     postgresql_with=TURNS_OVER,

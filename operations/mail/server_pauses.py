@@ -65,11 +65,8 @@ PAUSES = sa.select(
 )
 
 
-def fetch_pauses(
-    connection: sa.Connection, *, monitors: bool = False
-) -> list[ServerPause]:
-    """Return every mail server, or monitor, that is unavailable, by name."""
-    is_monitor = breakers.c.name.startswith(f"{MONITOR} ")
-    wanted = PAUSES.where(is_monitor if monitors else ~is_monitor)
+def fetch_pauses(connection: sa.Connection) -> list[ServerPause]:
+    """Return every mail server that is unavailable, by name."""
+    wanted = PAUSES.where(~breakers.c.name.startswith(f"{MONITOR} "))
     rows = connection.execute(wanted.order_by(breakers.c.name))
     return [ServerPause(*row) for row in rows]

@@ -29,9 +29,6 @@ SILENT_FOR = timedelta(hours=1)
 #: While there are mails to send, one is tried at least every five minutes.
 MAIL_FORGOTTEN_AFTER = timedelta(minutes=15)
 
-#: How long it is told that the last ping of an action was refused.
-PINGS_FOR = timedelta(days=1)
-
 #: With fewer free bytes an operator should look: a large refresh needs this much.
 LITTLE_SPACE = 1024**3
 

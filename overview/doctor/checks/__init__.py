@@ -30,7 +30,6 @@ LOOKS: dict[str, Look] = {
     "tasks": database.look_at_tasks,
     "strangers": database.look_at_strangers,
     "mail": apps.look_at_mail,
-    "monitor": apps.look_at_monitors,
     "sender": apps.look_at_senders,
     "sign-in": apps.look_at_sign_in,
     "bounds": apps.look_at_bounds,

@@ -11,13 +11,7 @@ from actions.lookup import SYSTEM_APP
 from actions.posting.bounds import count_actions, fetch_hours, find_too_often
 from actions.small_apps.check_settings import find_sender_doubt
 from actions.zone_changes import find_moved, find_unreadable
-from models.database.engine import UtcDateTime
-from models.database.tables import (
-    PING_FAILED,
-    operations,
-    scheduled_actions,
-    small_apps,
-)
+from models.database.tables import scheduled_actions, small_apps
 from models.errors import UnreachableError
 from models.fields.app_bounds import AppBounds, get_bounds
 from models.fields.sql_connection import EVERY_APP, find_roles
@@ -25,9 +19,9 @@ from models.fields.zone import load_zone
 from models.units import format_age, show_instant
 from operations.mail.server_pauses import fetch_pauses
 from overview.doctor.finding import Finding, Health, View
-from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER, PINGS_FOR
+from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER
 
-#: The most apps, or monitors, that are named.
+#: The most apps that are named.
 _NAMED = 5
 
 
@@ -138,61 +132,6 @@ def _fetch_told(view: View, uids: Sequence[str]) -> dict[str, str]:
     query = sa.select(kept.uid, kept.name, kept.app).where(kept.uid.in_(uids))
     rows = view.connection.execute(query)
     return {uid: f"{name!r} (app {app})" for uid, name, app in rows}
-
-
-def look_at_monitors(view: View) -> Iterator[Finding]:
-    """Report monitors of actions there are that take no pings, or refuse some."""
-    pauses = fetch_pauses(view.connection, monitors=True)
-    uids = [each.name.rpartition(" of ")[2] for each in pauses]
-    among = _DELETED.where(scheduled_actions.c.uid.in_(uids))
-    gone = set(view.connection.scalars(among))
-    pauses = [each for each, uid in zip(pauses, uids, strict=True) if uid not in gone]
-    # Sorted here: SQLite would walk all operations to have them in order.
-    since = {"since": view.now - PINGS_FOR}
-    refused = sorted(view.connection.execute(_REFUSED, since))
-    rest = len(pauses) + len(refused) - _NAMED
-    pauses = pauses[:_NAMED]
-    refused = refused[: _NAMED - len(pauses)]
-    places = [each.name.rpartition(" of ") for each in pauses]
-    uids = [uid for *_, uid in places] + [row.action_uid for row in refused]
-    named = _fetch_told(view, uids)
-    for pause, (monitor, _, uid) in zip(pauses, places, strict=True):
-        found = (
-            f"the {monitor} of {named.get(uid, uid)} has taken no ping since"
-            f" {view.show(pause.since)}"
-            f" ({pause.error}); runs and ticks go on, and pings are tried again"
-        )
-        title = "a monitor takes no pings"
-        yield Finding("monitor", Health.DOUBTFUL, found, title, pause.since)
-    for row in refused:
-        found = f"{named[row.action_uid]}: its monitor refuses pings: {row.ping_error}"
-        title = "a monitor refuses pings"
-        yield Finding("monitor", Health.DOUBTFUL, found, title)
-    if rest > 0:
-        where = "see the pages of the actions, or minutehand why ACTION"
-        found = f"{rest:,} more monitors: {where}"
-        yield Finding("monitor", Health.DOUBTFUL, found)
-
-
-_told, _later = operations.alias("told"), operations.alias("later")
-
-_DELETED = sa.select(scheduled_actions.c.uid).where(
-    scheduled_actions.c.deleted_at.is_not(None)
-)
-
-#: The last pings of actions, as far as these were not taken and nobody tries again.
-_REFUSED = sa.select(_told.c.action_uid, _told.c.ping_error).where(
-    PING_FAILED.of("told"),
-    ~_DELETED.where(scheduled_actions.c.uid == _told.c.action_uid).exists(),
-    _told.c.pinged == 2,
-    _told.c.finished_at > sa.bindparam("since", type_=UtcDateTime),
-    ~sa.exists().where(
-        _later.c.action_uid == _told.c.action_uid,
-        _later.c.occurrence >= _told.c.occurrence,
-        _later.c.pinged == 2,
-        _later.c.finished_at > _told.c.finished_at,
-    ),
-)
 
 
 def look_at_sources(view: View) -> Iterator[Finding]:

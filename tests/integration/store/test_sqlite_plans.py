@@ -17,13 +17,9 @@ import sqlalchemy as sa
 from actions.lookup import find_action
 from actions.read_rules import fetch_zones
 from actions.user_events import NewEvent, record_events
-from models.database.engine import read_clock
 from models.database.lists import fetch_documents
 from models.event import EventName
 from operations.operation_filter import OperationFilter
-from overview.doctor.checks.apps import look_at_monitors
-from overview.doctor.finding import View
-from settings import read_settings
 from tests.database import note_walks, read_by, write_by
 from tests.scheduling import add_app, post
 from web.now.fetch_not_run import fetch_not_run
@@ -35,12 +31,6 @@ CHEAP = {
     *("ix_operations_tried_before", "ix_operations_recorded_at"),
     *("ix_operations_recorded_apart", "ix_deliveries_uncertain"),
 }
-
-
-def look(connection: sa.Connection) -> list[object]:
-    """Look at what doctor says of outside monitors."""
-    settings = read_settings({}, env_file=None)
-    return [*look_at_monitors(View(connection, settings, read_clock(connection)))]
 
 
 def test_no_event_is_walked_to_record_one(sqlite_engine: sa.Engine):
@@ -71,9 +61,9 @@ def test_no_action_is_walked_to_find_one_by_its_uid(sqlite_engine: sa.Engine):
         partial(fetch_documents, keys=[("daily", 1), ("weekly", 2)]),
         partial(fetch_zones, keys=[("daily", 1), ("weekly", 2)]),
         partial(count_facets, wanted=OperationFilter()),
-        *(fetch_not_run, fetch_under_way, look),
+        *(fetch_not_run, fetch_under_way),
     ],
-    ids=["documents", "zones", "facets", "not run", "under way", "monitors"],
+    ids=["documents", "zones", "facets", "not run", "under way"],
 )
 def test_nothing_is_walked_that_grows(
     sqlite_engine: sa.Engine, ask: Callable[..., Any]
