@@ -31,9 +31,6 @@ _LOOKED_AT = 1000
 _WITHIN = timedelta(days=366)
 
 
-#: Actions of an app that are examined: each takes some milliseconds.
-_EXAMINED = 200
-
 #: No hour has more occurrences of one action.
 _MOST_AN_HOUR = 3600
 
@@ -107,7 +104,9 @@ def find_excess(
     now = read_clock(connection)
     new = [place for place, each in enumerate(altered) if each.is_new]
     if bounds.actions is not None and new:
-        count = count_actions(connection, app) + len(new)
+        of_app = _action.app == app, _action.deleted_at.is_(None)
+        counted = sa.select(sa.func.count()).where(*of_app)
+        count = connection.execute(counted).scalar_one() + len(new)
         if count > bounds.actions:
             message = f"Small app {app!r} would have {count:,} of at most"
             message += f" {format_count(bounds.actions, 'action', 'actions')}."
@@ -129,26 +128,6 @@ def find_excess(
     return found
 
 
-def count_actions(connection: sa.Connection, app: str) -> int:
-    """Return how many actions *app* has."""
-    of_app = _action.app == app, _action.deleted_at.is_(None)
-    return connection.execute(sa.select(sa.func.count()).where(*of_app)).scalar_one()
-
-
-def find_too_often(
-    connection: sa.Connection, app: str, shortest: timedelta, now: datetime
-) -> list[str]:
-    """Return the names of actions that are due more often than each *shortest*."""
-    left = (_action.app == app, _action.deleted_at.is_(None), _action.active)
-    rows = connection.execute(
-        sa.select(_action.name, _action.timing)
-        .where(*left, _action.timing.is_not(None))
-        .order_by(_action.name)
-        .limit(_EXAMINED)
-    ).all()
-    return [name for name, timing in rows if _find_too_close(timing, shortest, now)]
-
-
 def _find_too_close(
     timing: str | None, shortest: timedelta, now: datetime
 ) -> tuple[datetime, datetime] | None:
@@ -161,14 +140,6 @@ def _find_too_close(
     return pair if pair is not None and pair[1] - pair[0] < shortest else None
 
 
-def fetch_hours(connection: sa.Connection, app: str) -> Counter[datetime]:
-    """Return how many runs of *app* are due in each hour of a day from now on."""
-    hours: Counter[datetime] = Counter()
-    for minute in forecast_load(connection, app=app).minutes:
-        hours[minute.at.replace(minute=0)] += minute.total
-    return hours
-
-
 def _find_peak(
     connection: sa.Connection,
     app: str,
@@ -176,7 +147,9 @@ def _find_peak(
     now: datetime,
     most: int,
 ) -> tuple[datetime, int]:
-    hours = fetch_hours(connection, app)
+    hours: Counter[datetime] = Counter()
+    for minute in forecast_load(connection, app=app).minutes:
+        hours[minute.at.replace(minute=0)] += minute.total
     for each in altered:
         if each.after is not None:
             hours.subtract(Counter(dict(_count_hours(each.before, now, _MOST_AN_HOUR))))

@@ -7,16 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import sqlalchemy as sa
 
-from actions.lookup import SYSTEM_APP
-from actions.posting.bounds import count_actions, fetch_hours, find_too_often
 from actions.small_apps.check_settings import find_sender_doubt
 from actions.zone_changes import find_moved, find_unreadable
 from models.database.tables import scheduled_actions, small_apps
 from models.errors import UnreachableError
-from models.fields.app_bounds import AppBounds, get_bounds
 from models.fields.sql_connection import EVERY_APP, find_roles
 from models.fields.zone import load_zone
-from models.units import format_age, show_instant
+from models.units import show_instant
 from operations.mail.server_pauses import fetch_pauses
 from overview.doctor.finding import Finding, Health, View
 from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER
@@ -60,17 +57,14 @@ def look_at_sign_in(view: View) -> Iterator[Finding]:
         found = f"{error}. Keys and links sign people in all the same."
         yield Finding("sign-in", Health.DOUBTFUL, found, "the company's sign-in fails")
     named = {app for roles in view.settings.oidc_groups.values() for app in roles}
-    kept = small_apps.c
-    query = sa.select(kept.uid).where(kept.deleted_at.is_(None))
-    known = view.connection.execute(query).scalars()
-    for found in _find_unknown("OIDC_GROUPS", named, known):
+    for found in _find_unknown(view, "OIDC_GROUPS", named):
         yield Finding("sign-in", Health.DOUBTFUL, found, "a group is of no small app")
 
 
-def _find_unknown(
-    setting: str, named: Iterable[str], known: Iterable[str]
-) -> list[str]:
+def _find_unknown(view: View, setting: str, named: Iterable[str]) -> list[str]:
     """Return a sentence for some of *named* that are no small apps."""
+    query = sa.select(small_apps.c.uid).where(small_apps.c.deleted_at.is_(None))
+    known = view.connection.execute(query).scalars()
     return [
         f"MINUTEHAND_{setting} names {uid!r}, which is no small app"
         for uid in sorted({*named} - {EVERY_APP, *known})[:_NAMED]
@@ -78,41 +72,10 @@ def _find_unknown(
 
 
 def look_at_bounds(view: View) -> Iterator[Finding]:
-    """Look for small apps that have more than MINUTEHAND_APP_BOUNDS lets them post."""
+    """Look for bounds of nobody, such as by a typo: they would bound nothing."""
     by_app = view.settings.app_bounds
-    if not by_app:
-        return
-    query = (
-        sa.select(small_apps.c.uid)
-        .where(small_apps.c.deleted_at.is_(None), small_apps.c.uid != SYSTEM_APP)
-        .order_by(small_apps.c.uid)
-    )
-    uids = view.connection.execute(query).scalars().all()
-    for each in _find_unknown("APP_BOUNDS", by_app, uids):
-        yield Finding("bounds", Health.DOUBTFUL, each, "bounds are of no small app")
-    found = [
-        each for uid in uids for each in _find_above(view, uid, get_bounds(by_app, uid))
-    ]
-    told = [f"app {each} (MINUTEHAND_APP_BOUNDS)" for each in found[:_NAMED]]
-    if (more := len(found) - _NAMED) > 0:
-        told.append(f"{more} more are above MINUTEHAND_APP_BOUNDS")
-    for each in told:
-        yield Finding("bounds", Health.DOUBTFUL, each, "an app is above its bounds")
-
-
-def _find_above(view: View, uid: str, bounds: AppBounds) -> Iterator[str]:
-    if bounds.actions is not None:
-        count = count_actions(view.connection, uid)
-        if count > bounds.actions:
-            yield f"{uid} has {count:,} of at most {bounds.actions:,} actions"
-    if bounds.runs_an_hour is not None:
-        most = max(fetch_hours(view.connection, uid).values(), default=0)
-        if most > bounds.runs_an_hour:
-            yield f"{uid} has {most:,} of at most {bounds.runs_an_hour:,} runs an hour"
-    if bounds.shortest_interval is not None:
-        shortest = bounds.shortest_interval
-        for name in find_too_often(view.connection, uid, shortest, view.now):
-            yield f"{uid}: {name!r} runs more often than each {format_age(shortest)}"
+    for found in _find_unknown(view, "APP_BOUNDS", by_app) if by_app else ():
+        yield Finding("bounds", Health.DOUBTFUL, found, "bounds are of no small app")
 
 
 def look_at_mail(view: View) -> Iterator[Finding]:
