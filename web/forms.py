@@ -204,6 +204,7 @@ _FOR_SHELLS = re.compile(
 
 #: What is wrong with an option begins with it; on pages it is a field.
 _OPTION = re.compile(r"(?<!\S)--(?=[a-z])")
+_FIRST_OPTION = re.compile("--([a-z-]+)")
 
 
 def tell_on_pages(text: str) -> str:
@@ -230,10 +231,9 @@ def make_refused(error: MinutehandError) -> Refused:
     A problem belongs to the field that its pointer begins with, or its option.
     """
     if not isinstance(error, InvalidDocumentError):
-        option, _colon, text = str(error).partition(": ")
-        if option.startswith("--"):
-            name = option[2:].replace("-", "_")
-            return Refused(tell_error(error), {name: [tell_on_pages(text)]})
+        if option := _FIRST_OPTION.match(str(error)):
+            text = tell_on_pages(str(error).removeprefix(f"{option[0]}: "))
+            return Refused(tell_error(error), {option[1].replace("-", "_"): [text]})
         return Refused(tell_error(error), others=(tell_error(error),))
     fields: dict[str, list[str]] = {}
     others: list[str] = []

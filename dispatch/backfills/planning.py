@@ -206,8 +206,8 @@ def _refuse_period(since: datetime, until: datetime, now: datetime) -> None:
     if until > now:
         raise UsageError(
             f"--until ({format_instant(until)}) is later than now"
-            f" ({format_instant(now)}). What is yet to come runs by itself: leave out"
-            " --until, or give an earlier one."
+            f" ({format_instant(now)}). What is yet to come runs by itself: leave it"
+            " out, or give an earlier time."
         )
     if since >= until:
         raise UsageError(

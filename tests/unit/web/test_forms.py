@@ -96,6 +96,13 @@ def test_problem_with_an_option_is_told_beside_its_field(option: str, name: str)
     assert () == refused.others
 
 
+def test_problem_with_the_value_of_an_option_is_told_beside_its_field():
+    """Such as an end of a backfill that is still to come, with the instant in words."""
+    refused = make_refused(UsageError("--until (8:00) is later than now: wait."))
+
+    assert {"until": ["Until (8:00) is later than now: wait."]} == refused.fields
+
+
 def _find_texts(path: Path) -> Iterator[str]:
     """Yield the texts of a module that are no docstrings; values are {}."""
     nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
