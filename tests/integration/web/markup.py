@@ -71,6 +71,8 @@ class Markup(HTMLParser):
         self.path = path
         #: Paths with queries; addresses of others as they are.
         self.links: list[str] = []
+        #: Links to a part of a page.
+        self.parts: list[str] = []
         self.forms: list[Form] = []
         #: Tag and text of each.
         self.headings: list[tuple[str, str]] = []
@@ -101,6 +103,8 @@ class Markup(HTMLParser):
         match tag:
             case "a" if given.get("href"):
                 self.links.append(self._find(given["href"]))
+                if "#" in given["href"]:
+                    self.parts.append(urljoin(self.path, given["href"]))
             case "iframe" if given.get("src"):
                 self.links.append(self._find(given["src"]))
             case "form":

@@ -98,6 +98,8 @@ class Walk:
     met: set[str] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
     _followed: set[tuple[str, bool]] = field(default_factory=set)
+    _ids: dict[str, set[str]] = field(default_factory=dict)
+    _parts: set[str] = field(default_factory=set)
 
     def go(self) -> None:
         """Follow links of each kind."""
@@ -115,6 +117,10 @@ class Walk:
                 known.add(link)
                 if self._is_new(link):
                     waiting.append((link, path))
+        for link in sorted(self._parts):
+            to = urlsplit(link)
+            if to.fragment not in self._ids.get(to.path, {to.fragment}):
+                self.faults.append(f"no such part: {link}")
 
     def _is_new(self, link: str) -> bool:
         """Return whether *link* may lead to something that was not met yet."""
@@ -134,7 +140,10 @@ class Walk:
         if not answer.headers["content-type"].startswith("text/html"):
             return None
         self.pages[path] = answer.text
-        return Markup(path, answer.text)
+        markup = Markup(path, answer.text)
+        self._ids.setdefault(urlsplit(path).path, set()).update(markup.ids)
+        self._parts.update(markup.parts)
+        return markup
 
     def find_kind(self, link: str) -> tuple[str, bool]:
         """Return the route that *link* leads to, and whether it asks something."""
