@@ -1,7 +1,7 @@
 """
 The servers of a benchmark: a PostgreSQL that keeps what it commits, and a Redis.
 
-They come from where those of the tests come from; see tests/servers.py.
+They come from where those of the tests come from; see tests/chaos/servers.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import psutil
 import psycopg
 import redis
 
-from tests.servers import run_postgres, run_redis
+from tests.chaos.servers import run_postgres, run_redis
 
 #: Unlike in tests, a commit is on the disk before it is told.
 _DURABLE = (

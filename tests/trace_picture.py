@@ -15,9 +15,10 @@ from pathlib import Path
 
 from migrations.schema import migrate
 from models.database.engine import make_engine
+from tests.chaos.servers import run_postgres, run_redis
 from tests.collector import Collector, Received, collecting
 from tests.integration.test_tracing import SCHEDULER, WORKER, Installation, read_task
-from tests.servers import ROOT, run_postgres, run_process, run_redis
+from tests.servers import ROOT, run_process
 
 PICTURE = ROOT / "docs" / "images" / "trace.svg"
 

@@ -33,17 +33,10 @@ from dispatch.manual_runs import run_now
 from models.database.engine import make_engine
 from models.door.app_documents import read_small_app
 from settings import PREFIX, Settings, read_settings
+from tests.chaos.servers import find_postgres_programs, run_postgres, run_redis
 from tests.database import write_by
 from tests.scheduling import add_app, get, post
-from tests.servers import (
-    ROOT,
-    find_free_port,
-    find_postgres_programs,
-    run_postgres,
-    run_redis,
-    run_warm,
-    wait_until,
-)
+from tests.servers import ROOT, find_free_port, run_warm, wait_until
 
 WORKERS = ("worker-quick", "worker-heavy")
 LASTING = ("scheduler", *WORKERS, "web")

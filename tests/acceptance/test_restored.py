@@ -24,10 +24,11 @@ from models.database.tables import leases, processes, templates
 from models.operation_state import Queue
 from operations.sending.order import Message
 from tests.chaos.installation import Installation
+from tests.chaos.servers import find_postgres_programs
 from tests.database import execute
 from tests.mail_server import MailServer, run_mail_server
 from tests.scheduling import add_app, edit_action, fetch_all, get_now, post
-from tests.servers import ROOT, find_postgres_programs, run_warm, wait_until
+from tests.servers import ROOT, run_warm, wait_until
 
 MINUTE = timedelta(minutes=1)
 

@@ -39,9 +39,9 @@ from tests.chaos.installation import SCHEDULER_COMMAND, Installation
 from tests.chaos.ledger import Happening, open_journal
 from tests.chaos.mails import MoodyMailServer, run_moody_mail_server
 from tests.chaos.servers import (
-    FAKETIME,
     Clock,
     Victim,
+    make_clock,
     run_faulty_pgbouncer,
     run_faulty_postgres,
     run_faulty_redis,
@@ -360,7 +360,7 @@ class World:
 def run_world(folder: Path, rng: random.Random, *, apps: int) -> Iterator[World]:
     """Run it for the length of the block, with *folder* for data and logs."""
     with ExitStack() as stack:
-        clock = _make_clock(folder)
+        clock = make_clock(folder)
         database = stack.enter_context(run_faulty_postgres(clock))
         broker = stack.enter_context(run_faulty_redis(persistent=True))
         theirs = stack.enter_context(run_faulty_redis(persistent=True))
@@ -386,7 +386,8 @@ def run_world(folder: Path, rng: random.Random, *, apps: int) -> Iterator[World]
         pooler = None
         if find_program("pgbouncer") is not None:
             url = installation.database_url
-            pooler = stack.enter_context(run_faulty_pgbouncer(url))
+            pool = run_faulty_pgbouncer(url, "default_pool_size = 10")
+            pooler = stack.enter_context(pool)
         urls = [installation.database_url, *([pooler.url] if pooler else [])]
         made = _make_processes(installation, space, urls)
         world = World(
@@ -403,16 +404,6 @@ def run_world(folder: Path, rng: random.Random, *, apps: int) -> Iterator[World]
             stack.callback(each.stop)
             world.start(each)
         yield world
-
-
-def _make_clock(folder: Path) -> Clock | None:
-    """Return a clock that is right; None where libfaketime is not installed."""
-    if not Path(FAKETIME).exists():
-        return None
-    folder.chmod(0o755)  # PostgreSQL is another user
-    clock = Clock(folder / "clock")
-    clock.set(timedelta(0))
-    return clock
 
 
 def _make_processes(

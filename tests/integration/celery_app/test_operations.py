@@ -35,8 +35,9 @@ from operations.state import get_operation_state
 from overview.doctor.checks.database import look_at_broker
 from overview.doctor.finding import View
 from settings import read_settings
+from tests.chaos.servers import run_redis
 from tests.scheduling import add_app, get, post
-from tests.servers import ROOT, make_folder, run_redis, run_warm, wait_until
+from tests.servers import ROOT, make_folder, run_warm, wait_until
 
 QUICK = find_broker_names(Queue.QUICK, "minutehand")[0]
 SCHEDULER = (sys.executable, "scheduler_server.py")

@@ -20,10 +20,11 @@ from celery_app.task_sender import CeleryTaskSender
 from models.errors import PlatformError, StepError
 from operations.foreign_tasks import ForeignTask, TaskAnswer
 from settings import read_settings
+from tests.chaos.servers import run_redis
 from tests.integration.celery_app.test_message_form import listening
 from tests.integration.celery_app.test_operations import deaf_broker
 from tests.project import run_project, wait_for_answers
-from tests.servers import find_free_port, run_redis, wait_until
+from tests.servers import find_free_port, wait_until
 
 
 def make_sender(

@@ -20,13 +20,14 @@ from operations.fleet.strangers import Stranger, StrangerReason, record_stranger
 from overview.doctor.checks.database import look_at_locks
 from overview.doctor.examine import find_trouble
 from overview.doctor.finding import Finding, View
+from tests.chaos.servers import run_redis
 from tests.conftest import new_database
 from tests.database import execute, write_by
 from tests.integration.models.database.test_engine import demote
 from tests.presence import SETTINGS
 from tests.project import run_project
 from tests.scheduling import HOUR, add_app, examine, get_now, make_settings, post
-from tests.servers import run_redis, wait_until
+from tests.servers import wait_until
 
 #: To whom nobody listens.
 AWAY = "redis://:hunter2@127.0.0.1:1/0"
