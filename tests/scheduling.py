@@ -194,7 +194,8 @@ def edit(engine: sa.Engine, operation_id: UUID, **values: Any) -> None:
 
 def put(engine: sa.Engine, number: int = 0, **values: Any) -> UUID:
     """Record the operation of that minute, with *values* in its row; return its id."""
-    of = {name: values.pop(name) for name in ("app", "action_uid") if name in values}
+    named = ("action_uid", "app", "id", "user_id")
+    of = {name: values.pop(name) for name in named if name in values}
     (made,) = record_all(engine, make_operation(number, **of))
     if values:
         edit(engine, made, **values)

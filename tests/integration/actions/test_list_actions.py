@@ -20,16 +20,7 @@ from models.paging import Page
 from models.requests.actions import ActionFilterModel, Trouble
 from models.revision import ActionState
 from tests.database import read_by, turn_pages
-from tests.scheduling import (
-    MONDAY,
-    REFRESH,
-    add_app,
-    edit,
-    edit_action,
-    make_operation,
-    post,
-    record_all,
-)
+from tests.scheduling import MINUTE, MONDAY, REFRESH, add_app, edit_action, post, put
 
 
 @pytest.fixture(autouse=True)
@@ -99,9 +90,8 @@ def test_trouble_is_of_the_last_run(engine: sa.Engine):
         "other-cron": (OperationState.FAILED,),
     }.items():
         for number, state in enumerate(states):
-            new = make_operation(number, action_uid=uid, app=uid.partition("-")[0])
-            record_all(engine, new)
-            edit(engine, new.id, state=state, finished_at=new.occurrence)
+            ended = {"state": state, "finished_at": MONDAY + number * MINUTE}
+            put(engine, number, action_uid=uid, app=uid.partition("-")[0], **ended)
 
     assert "cron" == find(engine, trouble=Trouble.FAILED)
     assert "on" == find(engine, trouble=Trouble.MISSED)

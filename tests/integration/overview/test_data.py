@@ -22,10 +22,10 @@ from overview.data import (
     fetch_domain_part,
 )
 from overview.installation.status import fetch_app_status
-from tests.database import read_by, write_by
+from tests.database import read_by, turn_pages, write_by
 from tests.integration.operations.staging import READ_AT, add_domains, stage
 from tests.presence import SETTINGS
-from tests.scheduling import add_app, add_steps, get_now, make_operation, record_all
+from tests.scheduling import add_app, add_steps, get_now, put
 
 
 @pytest.fixture(autouse=True)
@@ -65,14 +65,9 @@ def test_domains_have_their_versions(engine: sa.Engine, tmp_path: Path):
 
 
 def test_parts_are_the_whole(engine: sa.Engine):
-    with reading(engine) as connection:
-        first = fetch_domain_part(connection, "app", Page(limit=2))
-        second = fetch_domain_part(connection, "app", Page(2, first.following))
+    parts = turn_pages(lambda page: read_by(engine, fetch_domain_part, "app", page), 2)
 
-    assert [["a", "b"], ["c"]] == [
-        [each.name for each in part.entries] for part in (first, second)
-    ]
-    assert second.following is None
+    assert [["a", "b"], ["c"]] == [[each.name for each in part] for part in parts]
 
 
 def test_difference_names_columns_and_types(engine: sa.Engine, tmp_path: Path):
@@ -123,11 +118,9 @@ def test_what_is_not_there_is_not_found(engine: sa.Engine, tmp_path: Path):
 
 def add_step(engine: sa.Engine, number: int, name: str, result: dict[str, Any]) -> None:
     """Add an operation whose step *name* ended *number* minutes from now."""
-    operation = make_operation(number)
-    record_all(engine, operation)
     ended = get_now(engine) + timedelta(minutes=number)
     step = {"name": name, "state": "succeeded", "finished_at": ended, "result": result}
-    add_steps(engine, operation.id, step)
+    add_steps(engine, put(engine, number), step)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from actions.lease import Leader, expire_lease, record_tick
 from overview.live_events import LiveEvent, Sight, fetch_live_events
 from tests.database import read_by, write_by
 from tests.integration.test_budget import counting
-from tests.scheduling import at, edit, get_now, make_operation, record_all
+from tests.scheduling import DAY, at, edit, get_now, make_operation, put, record_all
 
 DAILY = make_operation()
 
@@ -47,8 +46,7 @@ def watcher(engine: sa.Engine) -> Watcher:
 
 
 def record_lately(engine: sa.Engine, **values: Any) -> None:
-    record_all(engine, DAILY)
-    edit(engine, DAILY.id, recorded_at=get_now(engine), **values)
+    put(engine, recorded_at=get_now(engine), **values)
 
 
 def test_first_look_tells_nothing(engine: sa.Engine):
@@ -93,8 +91,7 @@ def test_what_was_done_between_two_looks_is_told(engine: sa.Engine, watcher: Wat
 
 def test_retry_is_told(engine: sa.Engine, watcher: Watcher):
     """However old the operation is, it is live again."""
-    record_all(engine, DAILY)
-    edit(engine, DAILY.id, state="failed", recorded_at=at("07:00") - timedelta(days=9))
+    put(engine, state="failed", recorded_at=at("07:00") - 9 * DAY)
     assert [] == watcher.tell()
     edit(engine, DAILY.id, state="pending")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -24,11 +23,11 @@ from tests.scheduling import (
     SECOND,
     add_app,
     add_mails,
-    edit,
     make_operation,
     post,
+    put,
+    record_all,
 )
-from tests.scheduling import record_all as record
 
 
 def fetch(engine: sa.Engine, *uids: str, limit: int = 20) -> dict[str, RecentRuns]:
@@ -41,12 +40,11 @@ def run(
     took: timedelta,
     uid: str = "daily",
     state: OperationState = OperationState.SUCCEEDED,
-    **changes: Any,
 ) -> None:
     """Record an operation of the minute *number* that took so long, and ended so."""
-    (made,) = record(engine, make_operation(number, action_uid=uid, **changes))
     begin = MONDAY + number * MINUTE
-    edit(engine, made, state=state, started_at=begin, finished_at=begin + took)
+    ended = {"state": state, "started_at": begin, "finished_at": begin + took}
+    put(engine, number, action_uid=uid, **ended)
 
 
 def test_the_latest_of_each_are_returned(engine: sa.Engine):
@@ -54,7 +52,7 @@ def test_the_latest_of_each_are_returned(engine: sa.Engine):
     for number in range(3):
         run(engine, number, SECOND)
     run(engine, 9, SECOND, "weekly", OperationState.FAILED)
-    record(engine, make_operation(5, action_uid="other"))
+    put(engine, 5, action_uid="other")
 
     found = fetch(engine, "daily", "weekly", "monthly", limit=2)
 
@@ -69,7 +67,7 @@ def test_the_latest_of_each_are_returned(engine: sa.Engine):
 
 def test_an_event_of_many_users_is_not_read_as_a_whole(engine: sa.Engine):
     """Operations of one instant count one by one, so that no more are returned."""
-    record(engine, *(make_operation(user_id=f"user-{n}") for n in range(30)))
+    record_all(engine, *(make_operation(user_id=f"user-{n}") for n in range(30)))
 
     (recent,) = fetch(engine, "daily").values()
 
@@ -82,7 +80,7 @@ def test_the_median_is_of_those_that_succeeded(engine: sa.Engine):
     for number, seconds in enumerate((3, 1, 8)):
         run(engine, number, seconds * SECOND)
     run(engine, 3, 60 * SECOND, state=OperationState.FAILED)
-    record(engine, make_operation(4))
+    put(engine, 4)
 
     (recent,) = fetch(engine, "daily").values()
 
@@ -94,8 +92,7 @@ def test_the_median_is_of_those_that_succeeded(engine: sa.Engine):
 def test_mails_that_may_not_have_arrived_are_told(engine: sa.Engine):
     """The operation succeeded; that is not all that there is to say."""
     run(engine, 0, SECOND)
-    (doubtful,) = record(engine, make_operation(1))
-    add_mails(engine, doubtful, {"ada": "uncertain"})
+    add_mails(engine, put(engine, 1), {"ada": "uncertain"})
 
     (recent,) = fetch(engine, "daily").values()
 

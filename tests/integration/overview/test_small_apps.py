@@ -17,17 +17,7 @@ from overview.small_apps import (
     fetch_standings,
 )
 from tests.database import execute, read_by
-from tests.scheduling import (
-    HOUR,
-    add_app,
-    add_mails,
-    edit,
-    edit_action,
-    get_now,
-    make_operation,
-    post,
-    record_all,
-)
+from tests.scheduling import HOUR, add_app, add_mails, edit_action, get_now, post, put
 
 
 @pytest.fixture(autouse=True)
@@ -46,10 +36,7 @@ def _fetch(engine: sa.Engine) -> dict[str, AppStanding]:
 
 def _end(engine: sa.Engine, number: int, state: str, hours: int) -> None:
     """Record an operation that ended in *state* so many hours ago."""
-    operation = make_operation(number)
-    record_all(engine, operation)
-    ended_at = get_now(engine) - hours * HOUR
-    edit(engine, operation.id, state=state, finished_at=ended_at)
+    put(engine, number, state=state, finished_at=get_now(engine) - hours * HOUR)
 
 
 def test_app_that_is_well_needs_no_look(engine: sa.Engine):
@@ -92,12 +79,10 @@ def test_actions_that_do_not_run_are_counted(engine: sa.Engine):
 
 def test_uncertain_mails_are_counted_whoever_wrote_them(engine: sa.Engine):
     """Those of a program that does not write the app of a mail, too."""
-    operation = make_operation(0)
-    record_all(engine, operation)
-    now = get_now(engine)
+    made, now = put(engine), get_now(engine)
     mails = {"ann": "uncertain", "ben": "failed"}
-    add_mails(engine, operation.id, mails, at=now, app="app")
-    add_mails(engine, operation.id, {"zoe": "uncertain"}, at=now)
+    add_mails(engine, made, mails, at=now, app="app")
+    add_mails(engine, made, {"zoe": "uncertain"}, at=now)
 
     found = _fetch(engine)
 

@@ -17,18 +17,7 @@ from overview.installation.figures import fetch_spread
 from overview.operations import fetch_shown_operation
 from overview.recent_runs import fetch_recent_runs
 from tests.database import read_by
-from tests.scheduling import (
-    MONDAY,
-    SECOND,
-    add_app,
-    add_steps,
-    at,
-    edit,
-    get_now,
-    make_operation,
-    post,
-    record_all,
-)
+from tests.scheduling import MONDAY, SECOND, add_app, add_steps, at, get_now, post, put
 from web.timeline.fetch_timeline import fetch_timeline
 
 NOON = at("12:00")
@@ -36,15 +25,13 @@ NOON = at("12:00")
 
 def record(engine: sa.Engine, **values: Any) -> UUID:
     """Record an operation that began at MONDAY and succeeded just after noon."""
-    (made,) = record_all(engine, make_operation())
     ended = {
         "state": OperationState.SUCCEEDED,
         "recorded_at": MONDAY,
         "started_at": MONDAY,
         "finished_at": NOON + 2 * SECOND,
     }
-    edit(engine, made, **{**ended, **values})
-    return made
+    return put(engine, **{**ended, **values})
 
 
 def make_step(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
 import sqlalchemy as sa
 
@@ -37,10 +39,9 @@ from tests.scheduling import (
     fetch_all,
     get_now,
     make_dispatcher,
-    make_operation,
     post,
     post_at,
-    record_all,
+    put,
     tick,
 )
 
@@ -135,10 +136,9 @@ def test_nothing_of_it_becomes_due(engine: sa.Engine):
 @pytest.mark.parametrize("state", ["pending", "queued", "running", "canceled"])
 def test_live_operations_prevent_it(engine: sa.Engine, state: str):
     apply(engine, WHOLE)
-    (operation_id,) = record_all(engine, make_operation(app="shop"))
     # What is canceled is over when its worker has noticed.
-    token = operation_id if state in {"running", "canceled"} else None
-    edit(engine, operation_id, state=state, claim_token=token)
+    token = uuid4() if state in {"running", "canceled"} else None
+    operation_id = put(engine, app="shop", state=state, claim_token=token)
 
     with pytest.raises(ConflictError, match=f"1 operation .*{operation_id}"):
         _delete(engine)
@@ -150,8 +150,7 @@ def test_live_operations_prevent_it(engine: sa.Engine, state: str):
 def test_its_operations_stay_known(engine: sa.Engine):
     """History is no part of the app."""
     apply(engine, WHOLE)
-    (operation_id,) = record_all(engine, make_operation(app="shop"))
-    edit(engine, operation_id, state=OperationState.FAILED)
+    operation_id = put(engine, app="shop", state=OperationState.FAILED)
     _delete(engine)
 
     found = fetch_rows(engine, sa.select(operations.c.id)).scalar_one()

@@ -13,7 +13,8 @@ from actions.small_apps.export import (
     fetch_user_part,
 )
 from models.database.engine import reading
-from models.paging import Page, Position
+from models.paging import Page
+from tests.database import read_by, turn_pages
 from tests.integration.actions.small_apps.shop import apply
 
 DONE = "2026-01-01T00:00:00Z"
@@ -34,16 +35,10 @@ def _app(engine: sa.Engine) -> None:
 
 def _find(engine: sa.Engine, wanted: UserFilter, limit: int = 50) -> str:
     """Return the ids of all parts in a row, with a space between two parts."""
-    parts: list[str] = []
-    after: Position | None = None
-    with reading(engine) as connection:
-        while True:
-            page = Page(limit=limit, after=after)
-            part = fetch_user_part(connection, "shop", wanted, page)
-            parts.append("".join(each.id[0] for each in part.entries))
-            after = part.following
-            if after is None:
-                return " ".join(parts)
+    parts = turn_pages(
+        lambda page: read_by(engine, fetch_user_part, "shop", wanted, page), limit
+    )
+    return " ".join("".join(each.id[0] for each in part) for part in parts)
 
 
 @pytest.mark.parametrize(
@@ -90,13 +85,9 @@ def test_part_ends_where_enough_was_looked_at(engine: sa.Engine):
 
 
 def test_groups_are_counted(engine: sa.Engine):
-    with reading(engine) as connection:
-        first = fetch_group_part(connection, "shop", Page(limit=1))
-        second = fetch_group_part(connection, "shop", Page(1, first.following))
+    parts = turn_pages(lambda page: read_by(engine, fetch_group_part, "shop", page), 1)
 
-    assert [KnownGroup("x", 2)] == first.entries
-    assert [KnownGroup("y", 2)] == second.entries
-    assert second.following is None
+    assert [[KnownGroup("x", 2)], [KnownGroup("y", 2)]] == parts
 
 
 def test_each_group_is_named_once(engine: sa.Engine):

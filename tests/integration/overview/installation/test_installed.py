@@ -17,7 +17,7 @@ from overview.installation.installed import fetch_installed, make_bundle
 from tests.database import read_by
 from tests.integration.api.prepared import prepare
 from tests.presence import give_sign, make_worker
-from tests.scheduling import edit, get_now, make_operation, make_settings, record_all
+from tests.scheduling import get_now, make_settings, put
 
 SECRET = "hunter2"
 SETTINGS = make_settings(
@@ -53,29 +53,20 @@ def test_bundle_has_nothing_of_a_tenant_and_no_secret(
 
 def test_failures_have_their_reason_and_nobodys_words(engine: sa.Engine):
     """What a server said stays behind the colon."""
-    operation = make_operation(1)
-    record_all(engine, operation)
-    edit(
-        engine,
-        operation.id,
-        state="failed",
-        reason="step failed: no such table ada",
-        error="no such table ada",
-        finished_at=get_now(engine),
-    )
+    error = "no such table ada"
+    now, reason = get_now(engine), f"step failed: {error}"
+    made = put(engine, state="failed", reason=reason, error=error, finished_at=now)
     bundle = read_by(engine, make_bundle, SETTINGS, [])
 
     (failure,) = bundle.failures
-    assert (operation.id, "step failed") == (failure.id, failure.reason)
+    assert (made, "step failed") == (failure.id, failure.reason)
     assert "ada" not in write_json(bundle)
 
 
 def test_installation_tells_versions_and_what_is_kept(engine: sa.Engine):
     """With the oldest row of each kind."""
-    operation = make_operation(1)
-    record_all(engine, operation)
     old = get_now(engine) - timedelta(days=3)
-    edit(engine, operation.id, recorded_at=old)
+    put(engine, recorded_at=old)
     found = read_by(engine, fetch_installed, SETTINGS)
 
     names = {"postgresql": "PostgreSQL", "sqlite": "SQLite"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -10,22 +11,12 @@ import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 
 from models.database.engine import db_now
-from models.database.tables import operations
 from models.operation_state import FINAL_STATES, OperationState, Queue, Reason
 from overview.doctor.thresholds import LITTLE_SPACE
 from overview.installation.metrics import BOUNDS, KEPT_S, WorkMetrics
 from telemetry import METRICS_OF_WORK
-from tests.database import execute
 from tests.presence import give_sign, make_worker
-from tests.scheduling import (
-    HOUR,
-    MINUTE,
-    Clock,
-    add_app,
-    make_operation,
-    make_settings,
-    record_all,
-)
+from tests.scheduling import HOUR, MINUTE, Clock, add_app, make_settings, put
 
 
 @pytest.fixture
@@ -51,15 +42,8 @@ def make_registry(
     return registry
 
 
-def add(engine: sa.Engine, app: str = "app", **values: object) -> None:
-    operation = make_operation(id=uuid4(), app=app)
-    record_all(engine, operation)
-    execute(
-        engine,
-        sa.update(operations)
-        .where(operations.c.id == operation.id)
-        .values({"state": "pending", **values}),
-    )
+def add(engine: sa.Engine, app: str = "app", **values: Any) -> None:
+    put(engine, id=uuid4(), app=app, **values)
 
 
 def read(registry: CollectorRegistry, name: str, **labels: str) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 import sqlalchemy as sa
@@ -21,15 +21,7 @@ from overview.installation.status import fetch_status
 from overview.installation.workers import WorkerState, fetch_workers
 from tests.database import read_by, write_by
 from tests.presence import SETTINGS, give_sign, make_worker
-from tests.scheduling import (
-    HOUR,
-    MINUTE,
-    edit,
-    examine,
-    get_now,
-    make_operation,
-    record_all,
-)
+from tests.scheduling import HOUR, MINUTE, examine, get_now, put
 
 
 def fetch(engine: sa.Engine, queue: Queue = Queue.QUICK) -> ShownQueue:
@@ -46,14 +38,11 @@ def record(
     **values: object,
 ) -> UUID:
     """Record an operation *ago*; a worker began it after it had *waited*."""
-    operation = make_operation(number, queue=queue)
-    record_all(engine, operation)
     at = get_now(engine) - ago
     if waited is not None:
-        claim = {"state": "running", "claim_token": operation.id}
+        claim = {"state": "running", "claim_token": uuid4()}
         values = {**claim, "started_at": at + waited, **values}
-    edit(engine, operation.id, recorded_at=at, send_at=at, **values)
-    return operation.id
+    return put(engine, number, queue=queue, recorded_at=at, send_at=at, **values)
 
 
 def test_what_waits_is_counted_with_its_age(engine: sa.Engine):
@@ -153,10 +142,8 @@ def test_lag_is_the_wait_of_most(engine: sa.Engine):
     """Of twenty, nineteen began within two seconds."""
     at = get_now(engine) - 5.5 * MINUTE
     for number in range(20):
-        made = make_operation(number)
-        record_all(engine, made)
         waits = timedelta(seconds=100 if number == 7 else 2)
-        edit(engine, made.id, recorded_at=at, started_at=at + waits)
+        put(engine, number, recorded_at=at, started_at=at + waits)
     found = read_by(engine, fetch_lag)
 
     assert found.p95 is not None

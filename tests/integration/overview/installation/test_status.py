@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 import sqlalchemy as sa
 
@@ -18,18 +16,18 @@ from overview.installation.workers import fetch_workers
 from tests.database import read_by, write_by
 from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import (
+    HOUR,
     MONDAY,
     add_app,
     add_mails,
-    edit,
     edit_action,
     get_now,
     make_operation,
     post,
-    record_all,
+    put,
 )
 
-OURS, THEIRS, RUNNING = (make_operation(number) for number in range(3))
+OURS, RUNNING = make_operation(0).id, make_operation(2).id
 
 
 @pytest.fixture(autouse=True)
@@ -37,25 +35,12 @@ def _busy(engine: sa.Engine) -> None:
     """Give two apps that have work, a leader and a worker."""
     add_app(engine, "app")
     add_app(engine, "Qother")
-    record_all(engine, OURS, THEIRS, RUNNING)
-    edit(
-        engine,
-        THEIRS.id,
-        app="Qother",
-        action_uid="Quid",
-        state="failed",
-        reason="Qreason",
-        finished_at=get_now(engine),
-    )
-    edit(
-        engine,
-        RUNNING.id,
-        state="running",
-        worker="quick@Qhost",
-        claim_token=RUNNING.id,
-        started_at=get_now(engine),
-        progress={"step": "refresh"},
-    )
+    now = get_now(engine)
+    put(engine, 0)
+    failed = {"state": "failed", "reason": "Qreason", "finished_at": now}
+    put(engine, 1, app="Qother", action_uid="Quid", **failed)
+    claim = {"state": "running", "worker": "quick@Qhost", "claim_token": RUNNING}
+    put(engine, 2, **claim, started_at=now, progress={"step": "refresh"})
     Leader(engine).hold()
     give_sign(engine, make_worker("Qhost", name="quick@Qhost"))
 
@@ -73,7 +58,7 @@ def test_app_sees_its_own_work(engine: sa.Engine):
         found.backlog["quick"]["pending"],
         found.backlog["quick"]["running"],
     )
-    assert [RUNNING.id] == [each.id for each in found.running]
+    assert [RUNNING] == [each.id for each in found.running]
     assert found.lag_s > 0
 
 
@@ -95,7 +80,7 @@ def test_app_sees_what_somebody_has_to_decide(engine: sa.Engine):
     """Of its own actions and mails, as doctor says it of those of all apps."""
     post(engine, uid="bad")
     edit_action(engine, "bad", quarantined_at=get_now(engine), quarantine_reason="no")
-    add_mails(engine, OURS.id, {"ann": "uncertain"})
+    add_mails(engine, OURS, {"ann": "uncertain"})
 
     told = {
         app: {each.kind for each in fetch(engine, app).findings}
@@ -119,10 +104,10 @@ def test_app_that_is_paused_is_told_so_and_no_other(engine: sa.Engine):
 
 def test_workers_are_shown_with_what_they_run(engine: sa.Engine):
     """One that is gone runs nothing."""
-    give_sign(engine, make_worker("Qgone"), age=timedelta(hours=1))
+    give_sign(engine, make_worker("Qgone"), age=HOUR)
     found = read_by(engine, fetch_workers)
 
-    assert [("celery@Qgone", False, []), ("quick@Qhost", True, [RUNNING.id])] == [
+    assert [("celery@Qgone", False, []), ("quick@Qhost", True, [RUNNING])] == [
         (each.name, each.alive, [run.id for run in each.running]) for each in found
     ]
 
@@ -131,7 +116,7 @@ def test_installation_sees_all_that_runs(engine: sa.Engine):
     """And how long the oldest waits."""
     found = read_by(engine, fetch_status, SETTINGS)
 
-    assert [RUNNING.id] == [each.id for each in found.running]
+    assert [RUNNING] == [each.id for each in found.running]
     assert found.lag_s > 0
     assert found.tick_age_s is None
 
@@ -143,15 +128,13 @@ def test_unknown_app_is_unknown(engine: sa.Engine):
 
 def test_last_success_and_last_data_are_told(engine: sa.Engine):
     """Of the installation and of each app; null where there has been none."""
-    hour = timedelta(hours=1)
     for uid in ("shop", "books", "new"):
         add_app(engine, uid)
     for number, (app, state) in enumerate(
         [("shop", "succeeded"), ("books", "succeeded"), ("shop", "failed")]
     ):
-        made = make_operation(number + 3, app=app)
-        record_all(engine, made)
-        edit(engine, made.id, state=state, finished_at=MONDAY + number * hour)
+        ended_at = MONDAY + number * HOUR
+        put(engine, number + 3, app=app, state=state, finished_at=ended_at)
     with writing(engine) as connection:
         connection.execute(
             sa.insert(domains).values(
@@ -164,12 +147,12 @@ def test_last_success_and_last_data_are_told(engine: sa.Engine):
             for uid in ("shop", "books", "new")
         }
 
-    assert (MONDAY + hour, MONDAY) == (whole.last_success_at, whole.data_updated_at)
+    assert (MONDAY + HOUR, MONDAY) == (whole.last_success_at, whole.data_updated_at)
     told = {
         uid: (each.last_success_at, each.data_updated_at) for uid, each in apps.items()
     }
     assert {
         "shop": (MONDAY, MONDAY),
-        "books": (MONDAY + hour, None),
+        "books": (MONDAY + HOUR, None),
         "new": (None, None),
     } == told

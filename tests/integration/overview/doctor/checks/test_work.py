@@ -24,13 +24,11 @@ from tests.scheduling import (
     REFRESH,
     add_app,
     add_mails,
-    edit,
     edit_action,
     examine,
     get_now,
-    make_operation,
     post,
-    record_all,
+    put,
 )
 
 QUICK, HEAVY = "queue quick", "queue heavy"
@@ -42,10 +40,8 @@ def find_queues(engine: sa.Engine, **settings: str) -> dict[str, Finding]:
 
 def add(engine: sa.Engine, *, ago: timedelta = 0 * MINUTE, **values: Any) -> None:
     """Record a quick operation, as if *ago*, and write *values* into its row."""
-    operation = make_operation(id=uuid4())
-    record_all(engine, operation)
     at = get_now(engine) - ago
-    edit(engine, operation.id, **{"recorded_at": at, "send_at": at, **values})
+    put(engine, id=uuid4(), **{"recorded_at": at, "send_at": at, **values})
 
 
 def test_queue_needs_a_worker_once_something_is_scheduled(engine: sa.Engine):
@@ -139,17 +135,15 @@ def test_quarantined_action_is_to_be_looked_at(engine: sa.Engine):
 
 def test_only_what_could_have_been_sent_is_late(engine: sa.Engine):
     """What waits for another operation, or for less than that long, is no trouble."""
-    first, second = (make_operation(n, queue=Queue.HEAVY) for n in (1, 2))
-    quick, now = make_operation(3), get_now(engine)
-    record_all(engine, first, second, quick)
-    edit(engine, first.id, state="queued")
-    for each in (second, quick):
-        edit(engine, each.id, send_at=now - 2 * MINUTE)
+    now = get_now(engine)
+    put(engine, 1, queue=Queue.HEAVY, state="queued")
+    put(engine, 2, queue=Queue.HEAVY, send_at=now - 2 * MINUTE)
+    quick = put(engine, 3, send_at=now - 2 * MINUTE)
 
     late = read_by(engine, fetch_unsent, now=now)
     later = read_by(engine, fetch_unsent, now=now - 2 * MINUTE)
 
-    assert [quick.id] == [each.id for each in late]
+    assert [quick] == [each.id for each in late]
     assert [] == later
 
 
@@ -193,11 +187,10 @@ def test_troubles_of_the_last_hour_are_told_by_app_and_reason(engine: sa.Engine)
 
 def test_uncertain_mails_are_counted_however_old(engine: sa.Engine):
     """Until somebody has decided on them."""
-    operation = make_operation()
-    record_all(engine, operation)
+    made = put(engine)
     for recipient, age in (("ada", MINUTE), ("bob", 24 * HOUR)):
         at = get_now(engine) - age
-        add_mails(engine, operation.id, {recipient: "uncertain"}, at=at)
+        add_mails(engine, made, {recipient: "uncertain"}, at=at)
 
     (found,) = examine(engine, "uncertain")
     (recent,) = examine(engine, "troubles")
