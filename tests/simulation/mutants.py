@@ -8,8 +8,8 @@ the simulation deals every seed another hand; `first` is the one that found it s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
@@ -37,6 +37,9 @@ from dispatch.upkeep import Upkeep
 from dispatch.watching import LateLook
 from operations.mail.delivery_marks import DeliveryMarks
 from tests.simulation import mistakes
+from tests.simulation.invariants import InvariantError
+from tests.simulation.seeds import simulate
+from tests.simulation.strain import replacing
 from tests.simulation.world import Emphasis
 
 Patches = Callable[[], AbstractContextManager[Any]]
@@ -66,20 +69,22 @@ class Mutant:
         """Worlds that may find it, within one simulated hour."""
         return (self.first, *(each for each in range(12) if each != self.first))
 
+    def is_found_in(self, seed: int) -> bool:
+        """Tell whether the world of *seed* breaks a promise for it."""
+        with self.patches():
+            try:
+                simulate(seed, emphasis=self.emphasis)
+            except InvariantError:
+                return True
+        return False
+
 
 def _with(target: Any, name: str, value: Any) -> Patches:
     return lambda: patch.object(target, name, value)
 
 
 def _with_all(*replacements: tuple[Any, str, Any]) -> Patches:
-    @contextmanager
-    def enter() -> Iterator[None]:
-        with ExitStack() as stack:
-            for target, name, value in replacements:
-                stack.enter_context(patch.object(target, name, value))
-            yield
-
-    return enter
+    return lambda: replacing(*replacements)
 
 
 MUTANTS: tuple[Mutant, ...] = (

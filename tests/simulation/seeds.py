@@ -5,14 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from unittest.mock import patch
 
 import structlog
 
 import actions.lease
 import dispatch.manual_runs
 import operations.claiming.claim
-from tests.simulation.strain import in_small_parts
+from tests.simulation.strain import in_small_parts, replacing
 from tests.simulation.world import Emphasis, Report, World
 
 
@@ -37,19 +36,11 @@ def simulate(
     """
     world = World(seed, hours=hours, say=say, emphasis=emphasis)
     parts = in_small_parts() if emphasis.strain else nullcontext()
-    with quiet(), _ids_of(world), parts:
+    # Drawn from the seed is what the real code takes from the system, too: its tokens.
+    takers = (actions.lease, dispatch.manual_runs, operations.claiming.claim)
+    ids = replacing(*((each, "uuid4", world.make_id) for each in takers))
+    with quiet(), ids, parts:
         return world.run()
-
-
-@contextmanager
-def _ids_of(world: World) -> Iterator[None]:
-    """Draw from the seed what the real code takes from the system: its tokens."""
-    with (
-        patch.object(actions.lease, "uuid4", world.make_id),
-        patch.object(dispatch.manual_runs, "uuid4", world.make_id),
-        patch.object(operations.claiming.claim, "uuid4", world.make_id),
-    ):
-        yield
 
 
 @contextmanager

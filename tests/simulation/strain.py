@@ -9,9 +9,10 @@ one that is written, a clock that was set back, a zone that changed, and events.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import partial, partialmethod
+from typing import Any
 from unittest.mock import patch
 
 import sqlalchemy as sa
@@ -46,19 +47,25 @@ _UNTIL = timedelta(seconds=90)
 
 
 @contextmanager
-def in_small_parts() -> Iterator[None]:
-    """Let parts be of a few rows."""
-    follow = partial(follow_clock_set_back, at_most=PART)
-    adopt = partialmethod(ZoneAdopter.do_part, at_most=PART)
+def replacing(*replacements: tuple[Any, str, Any]) -> Iterator[None]:
+    """Put each value in the place of what its target has by that name."""
     with ExitStack() as stack:
-        for target, name, value in (
-            (dispatch.due_pauses, "ENDED_AT_ONCE", PART),
-            (actions.pausing.targets, "WRITTEN_AT_ONCE", PART),
-            (dispatch.upkeep, "follow_clock_set_back", follow),
-            (ZoneAdopter, "do_part", adopt),
-        ):
+        for target, name, value in replacements:
             stack.enter_context(patch.object(target, name, value))
         yield
+
+
+def in_small_parts() -> AbstractContextManager[None]:
+    """Let parts be of a few rows."""
+    return replacing(
+        (dispatch.due_pauses, "ENDED_AT_ONCE", PART),
+        (actions.pausing.targets, "WRITTEN_AT_ONCE", PART),
+        (
+            *(dispatch.upkeep, "follow_clock_set_back"),
+            partial(follow_clock_set_back, at_most=PART),
+        ),
+        (ZoneAdopter, "do_part", partialmethod(ZoneAdopter.do_part, at_most=PART)),
+    )
 
 
 def strain(engine: sa.Engine, start: datetime) -> None:

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.invariants import InvariantError
 from tests.simulation.mutants import MUTANTS, Mutant
-from tests.simulation.seeds import simulate
 
 
 @pytest.mark.world
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda each: each.name)
 def test_mutants_break_a_promise(mutant: Mutant) -> None:
     """Without the guard, a recorded seed breaks a promise within an hour."""
-    caught = None
-    for seed in mutant.seeds:
-        with mutant.patches():
-            try:
-                simulate(seed, emphasis=mutant.emphasis)
-            except InvariantError as error:
-                caught = error
-                break
+    is_found = any(map(mutant.is_found_in, mutant.seeds))
 
-    assert caught is not None, f"not found by {mutant.seeds}; look for new seeds"
+    assert is_found, f"not found by {mutant.seeds}; look for new seeds"
 
 
 def test_there_are_many() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,20 +21,26 @@ from actions.lease import (
     get_last_tick_at,
     record_tick,
 )
+from actions.tick import Dispatched, run_tick
 from dispatch.dispatcher import Dispatcher
+from dispatch.foresee import NoFlights
 from dispatch.upkeep import do_all
 from models.database.engine import make_engine, writing
 from models.database.tables import leases
+from models.decision import Decision
 from models.errors import UnreachableError
 from models.occurrence import LONGEST_LOOKBACK, LOOKBACK
 from tests.database import execute, fetch_rows, race, read_by, write_by
 from tests.flying import expire
+from tests.integration.clocked import World
 from tests.scheduling import (
     MINUTE,
+    MINUTELY,
     MONDAY,
     SECOND,
     Clock,
     FakeSender,
+    Hooked,
     add_app,
     at,
     fetch_action,
@@ -423,3 +429,83 @@ def test_nothing_is_of_an_outage_while_ticks_follow_each_other(
 
     assert expected == read_by(engine, fetch_lookback, LOOKBACK, now=MONDAY)
     assert read_by(engine, get_last_tick_at) is None
+
+
+def make_standby(
+    engine: sa.Engine, world: World, sender: FakeSender | None = None
+) -> Dispatcher:
+    """Return what a scheduler that does not lead yet would write by."""
+    outbox = make_outbox(engine, sender or FakeSender(), monotonic=world)
+    return Dispatcher(engine, Leader(engine, monotonic=world), outbox)
+
+
+def lead_meanwhile(other: Dispatcher, world: World) -> None:
+    """Let *other* lead, tick and stop, ten minutes later."""
+    world.now += 600
+    assert other.leader.hold()
+    tick(other, world.read())
+    other.leader.release()
+
+
+@pytest.fixture
+def standing(world_engine: sa.Engine, world: World) -> sa.Engine:
+    """Give a database with a small app, whose clock goes on when it is told to."""
+    world.statement_s = 0
+    add_app(world_engine)
+    return world_engine
+
+
+def test_decisions_do_not_outlive_the_leadership_they_were_made_under(
+    standing: sa.Engine, world: World
+):
+    """
+    A leader that froze between reading and recording, and leads again when it wakes,
+    throws away what it had decided: another may have decided more meanwhile.
+    """
+    uid = post_at(standing, world.read(), when=MINUTELY)
+    frozen, other = make_standby(standing, world), make_standby(standing, world)
+    assert frozen.leader.hold()
+
+    def freeze_first(decisions: Sequence[Decision]) -> Dispatched:
+        lead_meanwhile(other, world)
+        return frozen.dispatch(decisions)
+
+    freezing = NoFlights(freeze_first, frozen.quarantine)
+    with pytest.raises(LeadershipLostError):
+        run_tick(world.read(), engine=standing, dispatcher=freezing)
+
+    assert world.read() + MINUTE == fetch_action(standing, uid).next_due_at
+
+
+def test_flights_do_not_outlive_the_leadership_they_were_made_under(
+    standing: sa.Engine, world: World
+):
+    """
+    The same between two chunks: neither are its decisions launched, nor does it send
+    what landed before it froze, then or when it leads again.
+    """
+    uids = [
+        post_at(standing, world.read(), name=str(n), when=MINUTELY) for n in range(3)
+    ]
+    sender = FakeSender()
+    frozen, other = make_standby(standing, world, sender), make_standby(standing, world)
+    assert frozen.leader.hold()
+    freezing = Hooked(frozen)
+
+    def freeze() -> None:
+        """Let another one lead before the second launch."""
+        if freezing.launches == 1:
+            lead_meanwhile(other, world)
+
+    freezing.before_launch = freeze
+
+    with pytest.raises(LeadershipLostError):
+        run_tick(world.read(), engine=standing, dispatcher=freezing, chunk=1)
+
+    assert 1 == len(sender.ids)
+    assert {world.read() + MINUTE} == {
+        fetch_action(standing, uid).next_due_at for uid in uids
+    }
+    assert frozen.leader.hold()
+    run_tick(world.read(), engine=standing, dispatcher=frozen)
+    assert 1 == len(sender.ids)
