@@ -9,8 +9,8 @@ import sqlalchemy as sa
 
 from actions.tick import TickReport, run_tick
 from dispatch.dispatcher import Dispatcher
-from models.database.tables import leases, operations
-from tests.database import execute, fetch_rows
+from models.database.tables import leases
+from tests.database import execute
 from tests.scheduling import (
     FakeSender,
     Hooked,
@@ -51,14 +51,6 @@ def fly(
 ) -> TickReport:
     """Tick at NOW in chunks, all but the first of which fly."""
     return run_tick(NOW, engine=engine, dispatcher=dispatcher, chunk=chunk)
-
-
-def count_states(engine: sa.Engine) -> dict[str, int]:
-    """Return how many operations are in each state."""
-    statement = sa.select(operations.c.state, sa.func.count().label("found")).group_by(
-        operations.c.state
-    )
-    return {row.state: row.found for row in fetch_rows(engine, statement)}
 
 
 def assert_all_sent_once(engine: sa.Engine, sender: FakeSender, count: int) -> None:

@@ -29,12 +29,29 @@ class MailServer:
         takes_s: How many seconds it takes with each message.
     """
 
-    url: str
+    url: str = field(default_factory=lambda: f"smtp://127.0.0.1:{find_free_port()}")
     messages: list[EmailMessage] = field(default_factory=list)
     envelopes: list[list[str]] = field(default_factory=list)
     senders: list[str | None] = field(default_factory=list)
     refused: set[str] = field(default_factory=set)
     takes_s: float = 0.0
+
+    @property
+    def port(self) -> int:
+        """That of its URL."""
+        return int(self.url.rpartition(":")[2])
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Listen, in a thread."""
+        controller = Controller(
+            self, hostname="127.0.0.1", port=self.port, ready_timeout=PATIENCE_S
+        )
+        controller.start()
+        try:
+            yield
+        finally:
+            controller.stop()
 
     async def handle_RCPT(  # noqa: N802 - aiosmtpd's name and signature
         self,
@@ -68,14 +85,7 @@ class MailServer:
 
 @contextmanager
 def run_mail_server() -> Iterator[MailServer]:
-    """Run a mail server on a free port, in a thread, for the length of the block."""
-    port = find_free_port()
-    mail_server = MailServer(f"smtp://127.0.0.1:{port}")
-    controller = Controller(
-        mail_server, hostname="127.0.0.1", port=port, ready_timeout=PATIENCE_S
-    )
-    controller.start()
-    try:
+    """Run a mail server for the length of the block."""
+    mail_server = MailServer()
+    with mail_server.listening():
         yield mail_server
-    finally:
-        controller.stop()

@@ -266,6 +266,14 @@ def fetch_all(engine: sa.Engine) -> list[sa.Row[Any]]:
     )
 
 
+def count_states(engine: sa.Engine) -> dict[str, int]:
+    """Return how many operations are in each state."""
+    statement = sa.select(operations.c.state, sa.func.count().label("found")).group_by(
+        operations.c.state
+    )
+    return {row.state: row.found for row in fetch_rows(engine, statement)}
+
+
 def get_now(engine: sa.Engine) -> datetime:
     """Return the database's clock."""
     return read_by(engine, read_clock)

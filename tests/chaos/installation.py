@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,11 +23,12 @@ import sqlalchemy as sa
 
 from dispatch.manual_runs import run_now
 from migrations.schema import migrate
-from models.database.engine import db_now, make_engine, reading, writing
-from models.database.tables import PENDING, operations, small_apps
+from models.database.engine import db_now, make_engine
+from models.database.tables import PENDING, operations, scheduled_actions, small_apps
 from models.operation_state import FINAL_STATES, Queue
 from settings import Settings, read_settings
 from tests.chaos.steps import EFFECTS
+from tests.database import execute, fetch_rows
 from tests.scheduling import add_app, edit_action, fetch_action, get, post
 from tests.servers import PATIENCE_S, run_warm, wait_until
 
@@ -141,12 +143,7 @@ class Installation:
 
     def add(self, name: str = "sleep", *args: Any, **changes: Any) -> str:
         """Add an action that runs a behaviour of tests/chaos/steps.py by hand only."""
-        with reading(self.engine) as connection:
-            known = connection.execute(
-                sa.select(small_apps.c.uid).where(small_apps.c.uid == "app")
-            )
-            is_known = known.first() is not None
-        if not is_known:
+        if fetch_rows(self.engine, sa.select(small_apps)).first() is None:
             add_app(self.engine)
         document = {
             "name": f"{name} {len(self.fetch_uids())}",
@@ -162,9 +159,7 @@ class Installation:
 
     def fetch_uids(self) -> list[str]:
         """Return the uids of all actions."""
-        with reading(self.engine) as connection:
-            found = connection.execute(sa.text("select uid from scheduled_actions"))
-            return list(found.scalars())
+        return [*fetch_rows(self.engine, sa.select(scheduled_actions.c.uid)).scalars()]
 
     def run(self, name: str = "sleep", *args: Any, **changes: Any) -> UUID:
         """Record a run of a new action; return the operation's id."""
@@ -195,17 +190,19 @@ class Installation:
         waits = sa.update(operations).where(
             PENDING.of(), operations.c.send_at > db_now()
         )
-        with writing(self.engine) as connection:
-            connection.execute(waits.values(send_at=db_now()))
+        execute(self.engine, waits.values(send_at=db_now()))
+
+    def read_effects(self, *, done: bool = False) -> Counter[str]:
+        """Return how often a step of each began, or (*done*) came through, by id."""
+        path = self.folder / "effects"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return Counter(
+            line.partition(" ")[0] for line in lines if line.endswith("done") == done
+        )
 
     def count_effects(self, operation_id: UUID, *, done: bool = False) -> int:
         """Return how often a step of the operation began, or (*done*) came through."""
-        path = self.folder / "effects"
-        lines = path.read_text().split("\n") if path.exists() else []
-        return sum(
-            line.startswith(str(operation_id)) and line.endswith("done") == done
-            for line in lines
-        )
+        return self.read_effects(done=done)[str(operation_id)]
 
     def wait_for_effects(self, operation_id: UUID, count: int = 1) -> None:
         """Wait until a step of the operation has begun *count* times."""
@@ -216,12 +213,9 @@ class Installation:
 
     def count_live(self) -> int:
         """Return how many operations are not final."""
-        with reading(self.engine) as connection:
-            return connection.execute(
-                sa.select(sa.func.count()).where(
-                    operations.c.state.not_in(list(FINAL_STATES))
-                )
-            ).scalar_one()
+        live = operations.c.state.not_in(list(FINAL_STATES))
+        count = sa.select(sa.func.count()).where(live)
+        return fetch_rows(self.engine, count).scalar_one()
 
 
 def freeze(process: subprocess.Popen[bytes]) -> None:

@@ -12,12 +12,10 @@ from datetime import UTC, datetime
 from enum import Enum, auto
 
 import psutil
-from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from tests.chaos.servers import run_blackhole
 from tests.mail_server import MailServer
-from tests.servers import PATIENCE_S, find_free_port
 
 
 class Mood(Enum):
@@ -49,33 +47,23 @@ class MoodyMailServer(MailServer):
     mood: Mood = Mood.WELL
     _stack: ExitStack = field(default_factory=ExitStack)
 
-    @property
-    def port(self) -> int:
-        """Its own, whatever the mood."""
-        return int(self.url.rpartition(":")[2])
-
     def become(self, mood: Mood) -> None:
         """Serve like that from now on; whoever is connected may be cut off."""
         listens = {Mood.WELL, Mood.DEFERS, Mood.DROPS}
         if not (self.mood in listens and mood in listens):
             self._stack.close()
             if mood in listens:
-                self.start()
+                self._stack.enter_context(self.listening())
             elif mood is Mood.HANGS:
                 self._stack.enter_context(run_blackhole(self.port))
         self.mood = mood
 
-    def start(self) -> None:
-        """Listen."""
-        controller = Controller(
-            self, hostname="127.0.0.1", port=self.port, ready_timeout=PATIENCE_S
-        )
-        controller.start()
-        self._stack.callback(controller.stop)
-
-    def stop(self) -> None:
-        """Listen no longer."""
-        self._stack.close()
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Serve, in whichever mood, for the length of the block."""
+        with self._stack:
+            self._stack.enter_context(self.listening())
+            yield
 
     async def handle_MAIL(  # noqa: N802 - aiosmtpd's name and signature
         self,
@@ -128,9 +116,6 @@ def _kill_client(port: int) -> bool:
 @contextmanager
 def run_moody_mail_server() -> Iterator[MoodyMailServer]:
     """Run one on a free port, in a thread."""
-    mails = MoodyMailServer(f"smtp://127.0.0.1:{find_free_port()}")
-    mails.start()
-    try:
+    mails = MoodyMailServer()
+    with mails.running():
         yield mails
-    finally:
-        mails.stop()

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import cycle
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import redis
@@ -25,14 +26,12 @@ import sqlalchemy as sa
 
 from celery_app.routing import find_broker_names
 from dispatch.manual_runs import run_now
-from models.database.engine import db_now, make_engine, read_clock, writing
+from models.database.engine import db_now, make_engine, writing
 from models.database.tables import NOT_AWAITING, PENDING, leases, operations
-from models.decision import NewOperation
 from models.errors import ConflictError, UnreachableError
 from models.occurrence import make_manual_id
-from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Trigger
+from models.operation_state import LIVE_STATES, OperationState, Queue, Trigger
 from models.requests.actions import RunModel
-from operations.record import record
 from tests.chaos.apps import PROJECT, TASK, add_apps, backdate_actions
 from tests.chaos.case import Said
 from tests.chaos.installation import SCHEDULER_COMMAND, Installation
@@ -47,9 +46,11 @@ from tests.chaos.servers import (
     run_faulty_redis,
 )
 from tests.chaos.space import Space, make_space
+from tests.database import fetch_rows
 from tests.programs import find_program
 from tests.project import make_project
-from tests.servers import ROOT, find_free_port
+from tests.scheduling import get_now, make_operation, record_all
+from tests.servers import ROOT, find_free_port, wait_until
 
 #: In settings: long enough for a machine with other things to do, short enough for each
 #: to run out while something is frozen.
@@ -214,16 +215,16 @@ class World:
         every_s: float = 0.2,
     ) -> None:
         """Wait until *predicate* holds, while watching the processes."""
-        give_up_at = time.monotonic() + timeout_s
-        while True:
+
+        def holds() -> bool:
             # A server that is away, or cuts its clients off, may be well in a moment.
             with suppress(sa.exc.DBAPIError, UnreachableError, redis.RedisError):
                 if predicate():
-                    return
+                    return True
             self.look()
-            if time.monotonic() > give_up_at:
-                raise AssertionError(f"waited {timeout_s:.0f} s for {what}")
-            time.sleep(every_s)
+            return False
+
+        wait_until(holds, timeout_s=timeout_s, every_s=every_s, what=what)
 
     def pause(self, seconds: float) -> None:
         """Let time pass, while watching the processes."""
@@ -290,24 +291,16 @@ class World:
         """Record *count* runs by hand of the action *name* in each app."""
         ids = {uuid4(): app for app in self.uids for _ in range(count)}
         self.asked.update(ids)
-        with writing(self.engine) as connection:
-            now = read_clock(connection).replace(microsecond=0)
-            new = [
-                NewOperation(
-                    id=id_,
-                    action_uid=self.uids[app][name],
-                    action_revision=1,
-                    app=app,
-                    trigger=Trigger.MANUAL,
-                    triggered_by="chaos",
-                    occurrence=now,
-                    queue=Queue.TASKS if name == TASK else Queue.QUICK,
-                    overlap=Overlap.ALLOW,
-                )
-                for id_, app in ids.items()
-            ]
-            record(connection, new)
-        return [*ids]
+        now = get_now(self.engine).replace(microsecond=0)
+        queue = Queue.TASKS if name == TASK else Queue.QUICK
+        of: dict[str, Any] = {"trigger": Trigger.MANUAL, "occurrence": now}
+        new = (
+            make_operation(
+                id=id_, action_uid=self.uids[app][name], app=app, queue=queue, **of
+            )
+            for id_, app in ids.items()
+        )
+        return record_all(self.engine, *new)
 
     def run(self, name: str, *, app: str) -> list[UUID]:
         """Run an action as somebody does by hand; none if it is under way already."""
@@ -322,8 +315,7 @@ class World:
         """Return how many of the operations *ids* have no end yet."""
         live = operations.c.state.in_(list(LIVE_STATES))
         count = sa.select(sa.func.count()).where(operations.c.id.in_(ids), live)
-        with self.engine.connect() as connection:
-            return connection.execute(count).scalar_one()
+        return fetch_rows(self.engine, count).scalar_one()
 
     def count_waiting(self) -> int:
         """Return how many messages of quick operations are at the broker."""

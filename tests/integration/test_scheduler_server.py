@@ -16,12 +16,13 @@ from dispatch.dispatcher import Dispatcher
 from dispatch.outbox import SILENCE_S
 from dispatch.upkeep import NOTICE_AFTER_S, RESCUE_EVERY_S
 from models.database.engine import make_engine, writing
-from models.database.tables import leases, scheduled_actions
+from models.database.tables import scheduled_actions
 from models.errors import BrokerUnreachableError, UnreachableError
 from models.operation_state import Queue
 from models.requests.notes import PauseModel
 from scheduler_server import PAUSE_S, Scheduler
 from tests.database import execute, read_by, write_by
+from tests.flying import expire
 from tests.scheduling import (
     BROKER_DOWN,
     MINUTE,
@@ -263,17 +264,13 @@ def test_crash_between_commit_and_send_sends_the_same_ids(engine: sa.Engine):
         crashed.wake()
     ids = [row.id for row in fetch_all(engine)]
     assert ["pending"] * len(ids) == [row.state for row in fetch_all(engine)]
-    expire_lease(engine)
+    expire(engine)
 
     sender = FakeSender()
     wake_to_send(make_scheduler(engine, sender))
 
     assert ids == sender.ids[: len(ids)]
     assert len(set(sender.ids)) == len(sender.ids)
-
-
-def expire_lease(engine: sa.Engine) -> None:
-    execute(engine, sa.update(leases).values(expires_at=leases.c.acquired_at))
 
 
 def test_crash_between_send_and_mark_sends_twice_under_one_id(engine: sa.Engine):
@@ -283,7 +280,7 @@ def test_crash_between_send_and_mark_sends_twice_under_one_id(engine: sa.Engine)
     crashing = FakeSender(error_after=MemoryError())
     with pytest.raises(MemoryError):
         wake_to_send(make_scheduler(engine, crashing))
-    expire_lease(engine)
+    expire(engine)
     sender = FakeSender()
 
     wake_to_send(make_scheduler(engine, sender))
@@ -328,7 +325,7 @@ def test_tick_that_failed_is_repeated_at_once(engine: sa.Engine):
     scheduler.wake()
     backdate(engine, post(engine, when=MINUTELY).uid)
     before = scheduler.next_tick_at
-    expire_lease(engine)
+    expire(engine)
     scheduler.next_tick_at = None
 
     assert PAUSE_S == scheduler.wake()

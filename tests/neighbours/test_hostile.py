@@ -38,7 +38,8 @@ from tests.neighbours.hostile import (
     mutate,
     tell_workers,
 )
-from tests.neighbours.meeting import count_effects, count_states, ping, record_many
+from tests.neighbours.meeting import ping, record_many
+from tests.scheduling import count_states
 from tests.servers import wait_until
 
 #: Of an operation that is not there.
@@ -84,8 +85,10 @@ def at_work(installation: Installation) -> Iterator[Callable[[Sequence[bytes]], 
         push(installation, texts[1::2])
         wait_until(lambda: installation.count_live() == 0, what="ours to run")
         assert worker.poll() is None
-        assert {"succeeded": len(recorded)} == count_states(installation)
-        assert dict.fromkeys(map(str, recorded), 1) == count_effects(installation)
+        assert {"succeeded": len(recorded)} == count_states(installation.engine)
+        assert dict.fromkeys(map(str, recorded), 1) == installation.read_effects(
+            done=True
+        )
 
     with installation.worker(concurrency=1) as worker, installation.scheduler():
         yield run_beside

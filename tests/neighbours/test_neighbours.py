@@ -22,14 +22,9 @@ from tests.acceptance.test_readme import Home
 from tests.chaos.installation import Installation, make_worker_command
 from tests.chaos.steps import EFFECTS
 from tests.neighbours.django_site.tasks import is_to_fail
-from tests.neighbours.meeting import (
-    count_effects,
-    count_states,
-    ping,
-    record_many,
-    record_runs,
-)
+from tests.neighbours.meeting import ping, record_many, record_runs
 from tests.neighbours.project import Project, make_projects, make_site
+from tests.scheduling import count_states
 from tests.servers import PATIENCE_S, ROOT, run_warm, wait_until
 
 #: Tasks of each side.
@@ -97,8 +92,8 @@ def test_each_of_four_minds_its_own(
         )
 
         assert [list(range(COUNT))] * 2 == [each.fetch_done() for each in projects]
-        assert {str(each): 1 for each in ids} == count_effects(installation)
-        assert {"succeeded": COUNT} == count_states(installation)
+        assert {str(each): 1 for each in ids} == installation.read_effects(done=True)
+        assert {"succeeded": COUNT} == count_states(installation.engine)
         assert_every_outcome_is_told(second, reports, site)
 
         theirs_found = wait_until(plain.ping, what="their workers to answer")

@@ -238,23 +238,15 @@ def test_exchange_of_which_no_worker_knows_the_task_is_told(
     settings = connect_to(rabbit.url)
     channel.queue_declare(QUEUE, durable=True, auto_delete=False)
 
-    assert "no worker answers" in str(
-        describe_silence(settings, "shop", None, "shop.report", ()).why
-    )
+    def find_remark(task: str = "shop.report") -> str:
+        return str(describe_silence(settings, "shop", None, task, ()).why)
+
+    assert "no worker answers" in find_remark()
     with run_project(tmp_path, rabbit.url, QUEUE):
-
-        def find_remark() -> str | None:
-            return describe_silence(settings, "shop", None, "shop.report", ()).why
-
-        wait_until(lambda: find_remark() is None, what="the worker")
+        wait_until(lambda: find_remark() == "None", what="the worker")
         # Whoever is slow to answer knows nothing yet.
-        wait_until(
-            lambda: (
-                "knows the task shop.nothing"
-                in str(describe_silence(settings, "shop", None, "shop.nothing", ()).why)
-            ),
-            what="the remark",
-        )
+        told = "knows the task shop.nothing"
+        wait_until(lambda: told in find_remark("shop.nothing"), what="the remark")
 
 
 def test_doctor_counts_who_takes_it(rabbit: Victim, channel: amqp.Channel):

@@ -16,7 +16,6 @@ from datetime import timedelta
 from pathlib import Path
 
 from cli.up import stopping_on_signals
-from migrations.schema import migrate
 from models.database.engine import make_engine, read_host_clock, writing
 from models.role import Role
 from serving.access.callers import Caller
@@ -24,6 +23,7 @@ from serving.access.sign_ins import make_link
 from tests.seeded.fill import fill
 from tests.seeded.scene import HISTORY, NOW, Scene
 from tests.seeded.serving import find_database, serve
+from tests.seeded.sites import make_empty_home
 
 #: Marks a folder that an earlier call made, and which may be removed.
 _MARK = ".minutehand-seeded"
@@ -59,11 +59,10 @@ def _make(home: Path, scene: Scene) -> None:
     if home.exists() and any(home.iterdir()) and not (home / _MARK).exists():
         sys.exit(f"{home} is not empty, and was not made by this program")
     shutil.rmtree(home, ignore_errors=True)
-    home.mkdir(parents=True)
-    (home / _MARK).touch()
     began = time.monotonic()
+    make_empty_home(home)
+    (home / _MARK).touch()
     engine = make_engine(find_database(home), clock=lambda: scene.now)
-    migrate(engine)
     made = fill(engine, scene=scene, workspace=home / "workspace")
     engine.dispose()
     took_s = time.monotonic() - began

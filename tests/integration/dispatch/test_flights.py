@@ -19,7 +19,7 @@ from models.occurrence import make_operation_id
 from models.operation_state import Queue
 from operations.sending.order import Message
 from tests.database import write_by
-from tests.flying import NOW, assert_all_sent_once, count_states, fly, make_due, once
+from tests.flying import NOW, assert_all_sent_once, fly, make_due, once
 from tests.scheduling import (
     MINUTELY,
     FakeSender,
@@ -28,6 +28,7 @@ from tests.scheduling import (
     add_event,
     at,
     copy_action,
+    count_states,
     edit_action,
     fetch_all,
     make_dispatcher,

@@ -25,20 +25,13 @@ from models.database.tables import leases, operations, scheduled_actions
 from models.errors import UnreachableError
 from telemetry import Event
 from tests.database import execute, read_by
-from tests.flying import (
-    NOW,
-    assert_all_sent_once,
-    count_states,
-    expire,
-    fly,
-    make_due,
-    once,
-)
+from tests.flying import NOW, assert_all_sent_once, expire, fly, make_due, once
 from tests.scheduling import (
     BROKER_DOWN,
     Clock,
     FakeSender,
     Hooked,
+    count_states,
     edit_action,
     fetch_action,
     fetch_all,
