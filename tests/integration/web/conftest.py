@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from cli.web_app import make_app
+from models.errors import UnreachableError
 from models.role import Role
 from serving.access.callers import Caller
 from serving.access.manage_keys import create_key
@@ -36,16 +37,18 @@ Browser = Callable[..., TestClient]
 
 @pytest.fixture
 def browse(engine: sa.Engine, tmp_path: Path) -> Iterator[Browser]:
-    """Give a function that opens a browser, which keeps cookies."""
+    """Give a function that opens a browser, which keeps cookies and tells its page."""
     with ExitStack() as stack:
 
         def open_browser(address: str = "10.1.1.1", **settings: Any) -> TestClient:
             given = make_settings(tmp_path, engine).model_copy(update=settings)
             services = Services(given, engine, RequestLimits(clock=time.monotonic))
+            own = given.web_url or "http://testserver"
             client = TestClient(
                 make_app(services),
                 client=(address, 50_000),
-                base_url=given.web_url or "http://testserver",
+                base_url=own,
+                headers={"Origin": own},
                 follow_redirects=False,
             )
             return stack.enter_context(client)
@@ -68,8 +71,19 @@ def new_link(engine: sa.Engine) -> str:
 
 
 def enter(browser: TestClient, secret: str, **more: Any) -> httpx2.Response:
-    headers = more.pop("headers", OWN)
+    headers = more.pop("headers", None)
     return browser.post("/sign-in", data={"secret": secret, **more}, headers=headers)
+
+
+def enter_as(
+    browser: TestClient,
+    engine: sa.Engine,
+    role: Role = Role.ADMIN,
+    app: str | None = None,
+) -> TestClient:
+    """Let somebody sign in who has *role*, and sees *app* alone; None: all apps."""
+    assert 303 == enter(browser, new_key(engine, role, app)).status_code
+    return browser
 
 
 def read(browser: TestClient, path: str) -> str:
@@ -108,7 +122,7 @@ class Person:
             form.setdefault(name, []).append(unescape(value))
         (action,) = re.findall(r'id="dialog" method="post" action="([^"]*)"', page)
         action = unescape(action)
-        return self.client.post(action, data={**form, **fields}, headers=OWN)
+        return self.client.post(action, data={**form, **fields})
 
     def do(self, path: str, **fields: Any) -> str:
         """Send a form that is accepted; return the text of the page that follows."""
@@ -117,23 +131,19 @@ class Person:
         return self.look(answer.headers["location"])
 
 
-def sign_in(
-    client: TestClient,
-    engine: sa.Engine,
-    shop: Prepared,
-    role: Role = Role.ADMIN,
-    app: str | None = None,
-) -> Person:
-    """Return somebody with *role*, who sees *app* alone; None: all apps."""
-    assert 303 == enter(client, new_key(engine, role, app=app)).status_code
-    return Person(client, shop)
+def take_away(patch: pytest.MonkeyPatch, place: str) -> None:
+    """Let what is called at *place* find no database."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise UnreachableError("the database does not answer")
+
+    patch.setattr(place, fail)
 
 
 @pytest.fixture
 def ada(browser: TestClient, engine: sa.Engine) -> TestClient:
     """Give the browser of somebody who may do everything."""
-    assert enter(browser, new_key(engine)).status_code == 303
-    return browser
+    return enter_as(browser, engine)
 
 
 @pytest.fixture
@@ -144,9 +154,9 @@ def shop(engine: sa.Engine, tmp_path: Path) -> Prepared:
 
 
 @pytest.fixture
-def admin(browser: TestClient, engine: sa.Engine, shop: Prepared) -> Person:
+def admin(shop: Prepared, browser: TestClient, engine: sa.Engine) -> Person:
     """Give somebody who may do everything."""
-    return sign_in(browser, engine, shop)
+    return Person(enter_as(browser, engine), shop)
 
 
 @pytest.fixture(scope="session")

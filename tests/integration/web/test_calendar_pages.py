@@ -11,9 +11,8 @@ from starlette.testclient import TestClient
 
 from actions.load.forecast import forecast_load
 from actions.load.foresee import foresee
-from models.errors import UnreachableError
 from models.role import Role
-from tests.integration.web.conftest import Browser, enter, new_key, read
+from tests.integration.web.conftest import Browser, enter_as, read, take_away
 from tests.scheduling import add_app, post
 
 #: Long after all that is posted here takes effect.
@@ -31,16 +30,10 @@ def _actions(engine: sa.Engine) -> None:
         post(engine, app, uid=f"{app}-daily", name=f"Daily of {app}")
 
 
-def sign_in(browser: TestClient, engine: sa.Engine, app: str | None = None) -> None:
-    assert 303 == enter(browser, new_key(engine, Role.VIEWER, app)).status_code
-
-
 @pytest.mark.usefixtures("_actions")
-def test_pages_show_what_is_planned(browser: TestClient, engine: sa.Engine):
+def test_pages_show_what_is_planned(ada: TestClient):
     """As a number in its hour, by name in the list of the hour, and in a lane."""
-    sign_in(browser, engine)
-
-    week, hour, stretch = (read(browser, path) for path in PAGES)
+    week, hour, stretch = (read(ada, path) for path in PAGES)
 
     assert "6 to 12 January. 14 runs are planned." in week
     assert 'aria-label="2: Mon 07:00, 2 planned"' in week
@@ -56,17 +49,15 @@ def test_pages_show_what_is_planned(browser: TestClient, engine: sa.Engine):
 
 
 @pytest.mark.usefixtures("_actions")
-def test_filters_are_kept_from_page_to_page(browser: TestClient, engine: sa.Engine):
+def test_filters_are_kept_from_page_to_page(ada: TestClient):
     """And the calendar of one app can be subscribed to."""
-    sign_in(browser, engine)
-
-    pages = [read(browser, f"{path}&app=shop&queue=quick") for path in PAGES]
+    pages = [read(ada, f"{path}&app=shop&queue=quick") for path in PAGES]
 
     for page in pages:
         assert "books-daily" not in page
     assert 'href="/api/v1/apps/shop/calendar.ics"' in pages[0]
-    assert "calendar.ics" not in read(browser, WEEK)
-    file = browser.get("/api/v1/apps/shop/calendar.ics")
+    assert "calendar.ics" not in read(ada, WEEK)
+    file = ada.get("/api/v1/apps/shop/calendar.ics")
     assert file.text.startswith("BEGIN:VCALENDAR\r\n")
     assert "text/calendar; charset=utf-8" == file.headers["Content-Type"]
     assert 'inline; filename="shop.ics"' == file.headers["Content-Disposition"]
@@ -77,7 +68,7 @@ def test_filters_are_kept_from_page_to_page(browser: TestClient, engine: sa.Engi
 @pytest.mark.usefixtures("_actions")
 def test_tenant_sees_only_its_own(browser: TestClient, engine: sa.Engine):
     """Whatever the link asks for."""
-    sign_in(browser, engine, "shop")
+    enter_as(browser, engine, Role.VIEWER, "shop")
 
     for path in PAGES:
         page = read(browser, f"{path}&app=books")
@@ -100,39 +91,33 @@ TOLD = {
 }
 
 
-def test_what_cannot_be_shown_is_told(browser: TestClient, engine: sa.Engine):
+def test_what_cannot_be_shown_is_told(ada: TestClient):
     """On a page that shows something all the same."""
-    sign_in(browser, engine)
-
-    assert [] == [path for path in TOLD if TOLD[path] not in read(browser, path)]
+    assert [] == [path for path in TOLD if TOLD[path] not in read(ada, path)]
 
 
 def test_load_that_there_is_no_time_to_count_is_not_nothing(
-    browser: TestClient, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+    ada: TestClient, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
     """On a busy host; how much is left out stands in its place."""
-    sign_in(browser, engine)
     add_app(engine, "shop")
     post(engine, "shop")
     late = partial(forecast_load, monotonic=count(step=10**9).__next__)
     monkeypatch.setattr("web.calendar.routes.forecast_load", late)
 
-    page = read(browser, "/calendar")
+    page = read(ada, "/calendar")
 
     assert "Nothing is planned in the next 7 days" not in page
     assert "1 action is not counted: there was no time." in page
 
 
 @pytest.mark.usefixtures("_actions")
-def test_nor_is_an_hour(
-    browser: TestClient, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
-):
+def test_nor_is_an_hour(ada: TestClient, monkeypatch: pytest.MonkeyPatch):
     """The list of an hour does not say that there is nothing."""
-    sign_in(browser, engine)
     late = partial(foresee, monotonic=count(step=10**9).__next__)
     monkeypatch.setattr("web.calendar.fetch_calendar.foresee", late)
 
-    hour = read(browser, HOUR)
+    hour = read(ada, HOUR)
 
     assert "Nothing is planned" not in hour
     assert "What is planned could not be counted in time" in hour
@@ -151,16 +136,12 @@ def test_a_part_that_cannot_be_read_is_told(
     browse: Browser, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
 ):
     """With the reason; the rest of the page stays."""
-
-    def fail(*_: object, **__: object) -> None:
-        raise UnreachableError("the database is away")
-
     for path, part, told in PARTS:
-        browser = browse()  # a server keeps what took it long
-        sign_in(browser, engine)
+        # a server keeps what took it long
+        browser = enter_as(browse(), engine, Role.VIEWER)
         with monkeypatch.context() as patch:
-            patch.setattr(part, fail)
+            take_away(patch, part)
             page = read(browser, path)
 
         assert told in page, part
-        assert "the database is away" in page, part
+        assert "the database does not answer" in page, part

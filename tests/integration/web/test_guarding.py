@@ -10,16 +10,15 @@ import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from models.errors import UnreachableError
 from models.role import Role
 from tests.integration.api.prepared import Prepared, digest_tables
 from tests.integration.web.conftest import (
     FOREIGN,
     OWN,
-    Browser,
     enter,
+    enter_as,
     new_key,
-    sign_in,
+    take_away,
 )
 from tests.integration.web.markup import Markup
 from web.guarding import LARGEST_UNSIGNED, PageRoute
@@ -49,7 +48,7 @@ def fill(path: str) -> str:
 def test_no_page_is_open(browser: TestClient):
     """Who is not signed in is led to where they can, or keeps what they typed."""
     for method, path in PATHS:
-        answer = browser.request(method, fill(path), headers=OWN)
+        answer = browser.request(method, fill(path))
         if method == "GET":
             assert 303 == answer.status_code, path
             assert answer.headers["location"].startswith("/sign-in?next="), path
@@ -74,9 +73,9 @@ def test_lower_role_is_refused(browser: TestClient, engine: sa.Engine):
     """On each page that needs one more than they have, and whatever is sent to it."""
     answers = {}
     for lower, needed in pairwise(Role):
-        enter(browser, new_key(engine, lower))
+        enter_as(browser, engine, lower)
         for method, path in find_fits(needed):
-            answer = browser.request(method, fill(path), headers=OWN)
+            answer = browser.request(method, fill(path))
             answers[method, path] = answer.status_code
 
     assert dict.fromkeys(answers, 403) == answers
@@ -101,7 +100,7 @@ def test_pages_about_others_are_unknown(
     browser: TestClient, engine: sa.Engine, shop: Prepared
 ):
     """As what never was; and nothing is changed by it."""
-    person = sign_in(browser, engine, shop, Role.ADMIN, app="books")
+    enter_as(browser, engine, app="books")
     before = digest_tables(engine, but=USED)
     ids = {**shop.ids, "part": "domains"}
     faults = []
@@ -110,7 +109,7 @@ def test_pages_about_others_are_unknown(
         if not named or not set(named) <= ids.keys() or "worker_id" in named:
             continue
         asked = re.sub(r"{(\w+)[^}]*}", lambda found: ids[found[1]], path)
-        answer = person.client.request(method, asked, headers=OWN)
+        answer = browser.request(method, asked)
         # without its fields, a form may be refused before it is looked at
         told = {404} if method == "GET" else {404, 422}
         if answer.status_code not in told or shop.mark in answer.text:
@@ -136,22 +135,16 @@ def test_part_of_a_page_does_not_become_another_page(browser: TestClient):
 
 @pytest.mark.parametrize("place", ["guarding.authenticate", "context.Context.change"])
 def test_what_was_typed_is_kept_if_the_database_is_away(
-    browse: Browser, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch, place: str
+    ada: TestClient, monkeypatch: pytest.MonkeyPatch, place: str
 ):
     """
     Whether it is missed when somebody is let in, or later; and what it was for. So is
     a press of a button, which has nothing to load again.
     """
-    browser = browse()
-    enter(browser, new_key(engine))
-
-    def fail(*_: object) -> None:
-        raise UnreachableError("the database does not answer")
-
-    monkeypatch.setattr(f"serving.{place}", fail)
+    take_away(monkeypatch, f"serving.{place}")
     path, typed = "/workers/queues/quick/pause?a=%26", {"note": 'it\'s <b>"mine"</b>'}
     answers = {
-        is_kept: browser.post(path, data=typed, headers=origin)
+        is_kept: ada.post(path, data=typed, headers=origin)
         for origin, is_kept in ((OWN, True), (FOREIGN, False))
     }
 
@@ -160,7 +153,7 @@ def test_what_was_typed_is_kept_if_the_database_is_away(
     for is_kept, answer in answers.items():
         assert ("it&#39;s &lt;b&gt;" in answer.text) is is_kept
         assert ("Send it again" in answer.text) is is_kept
-    assert "Send it again" in browser.post(path, headers=OWN).text
+    assert "Send it again" in ada.post(path).text
 
 
 @pytest.mark.parametrize(("origin", "is_kept"), [(OWN, True), (FOREIGN, False)])
@@ -182,7 +175,7 @@ def test_large_form_of_a_stranger_is_not_read(browser: TestClient):
     """Nobody knows who sent it; their browser still has it."""
     path = next(path for method, path in PATHS if method == "POST")
     typed = {"note": "mine" * (LARGEST_UNSIGNED // 4)}
-    answer = browser.post(fill(path), data=typed, headers=OWN)
+    answer = browser.post(fill(path), data=typed)
 
     assert 401 == answer.status_code
     assert "minemine" not in answer.text
@@ -213,7 +206,7 @@ def test_page_that_is_none_is_told_on_a_page(browser: TestClient, engine: sa.Eng
     """Programs get a problem at the same address."""
     wanted = {"Accept": "text/html,*/*"}
     outside = browser.get("/nothing", headers=wanted)
-    enter(browser, new_key(engine))
+    enter_as(browser, engine)
     page = browser.get("/nothing", headers=wanted)
     problem = browser.get("/nothing")
 
@@ -235,7 +228,7 @@ def test_page_that_is_none_links_to_no_other_site(browser: TestClient):
 
 def test_refusals_are_in_the_frame_of_all_pages(browser: TestClient, engine: sa.Engine):
     """Whoever is signed in goes on from there, wherever they came to."""
-    enter(browser, new_key(engine, Role.VIEWER))
+    enter_as(browser, engine, Role.VIEWER)
     expected = {"/nothing": 404, "/actions/nope": 404, "/settings/keys/new": 403}
     frame = {section.path for section in SECTIONS}
 
@@ -247,17 +240,11 @@ def test_refusals_are_in_the_frame_of_all_pages(browser: TestClient, engine: sa.
 
 
 def test_page_without_a_database_says_so(
-    browse: Browser, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+    ada: TestClient, monkeypatch: pytest.MonkeyPatch
 ):
     """With when to ask again, and without a trace."""
-    browser = browse()
-    enter(browser, new_key(engine))
-
-    def fail(*_: object) -> None:
-        raise UnreachableError("the database does not answer")
-
-    monkeypatch.setattr("serving.guarding.authenticate", fail)
-    answer = browser.get("/")
+    take_away(monkeypatch, "serving.guarding.authenticate")
+    answer = ada.get("/")
 
     assert (503, "5") == (answer.status_code, answer.headers["retry-after"])
     assert "The database does not answer" in answer.text

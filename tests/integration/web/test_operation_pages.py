@@ -10,10 +10,9 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from models.operation_state import OperationState
-from models.role import Role
 from operations.reasons import STATES
 from tests.integration.api.prepared import Prepared
-from tests.integration.web.conftest import OWN, Person, sign_in
+from tests.integration.web.conftest import Person, enter_as
 from tests.scheduling import add_log, edit, get
 
 ALL = "/operations?range=all"
@@ -124,7 +123,7 @@ def test_operation_is_canceled_with_a_note(admin: Person, engine: sa.Engine):
     id_ = admin.shop.operations["queued"]
     asked = admin.look(f"/operations/{id_}/cancel")
     text = admin.do(f"/operations/{id_}/cancel", note="wrong source")
-    again = admin.client.post(f"/operations/{id_}/cancel", headers=OWN)
+    again = admin.client.post(f"/operations/{id_}/cancel")
 
     assert "Cancel 1 operation" in asked
     assert "canceled" == get(engine, id_).state
@@ -138,9 +137,7 @@ def test_operation_is_retried_from_a_step(admin: Person, engine: sa.Engine):
     """What was refused keeps what was typed."""
     id_ = admin.shop.operations["failed"]
     refused = admin.client.post(
-        f"/operations/{id_}/retry",
-        data={"from_step": "sendmail", "note": "try & see"},
-        headers=OWN,
+        f"/operations/{id_}/retry", data={"from_step": "sendmail", "note": "try & see"}
     )
     text = admin.do(f"/operations/{id_}/retry", from_step="", note="")
 
@@ -207,7 +204,7 @@ def test_made_up_form_is_refused(admin: Person):
         {},
     ]
     answers = {
-        str(each): admin.client.post("/bulk/new", data=each, headers=OWN).status_code
+        str(each): admin.client.post("/bulk/new", data=each).status_code
         for each in forms
     }
 
@@ -225,7 +222,7 @@ def test_tenant_sees_nothing_of_others(
     browser: TestClient, engine: sa.Engine, shop: Prepared
 ):
     """Where a query or a form names it: as if it had never been."""
-    person = sign_in(browser, engine, shop, Role.ADMIN, app="books")
+    person = Person(enter_as(browser, engine, app="books"), shop)
     failed = shop.operations["failed"]
 
     assert "same_as: " in person.look(f"{ALL}&same_as={failed}")
@@ -238,7 +235,6 @@ def test_tenant_sees_nothing_of_others(
             "filter": f'{{"ids": ["{failed}"]}}',
             "expected_count": "1",
         },
-        headers=OWN,
     )
     assert sent.status_code == 409
     assert "failed" == get(engine, failed).state

@@ -15,7 +15,7 @@ from serving.access.key_documents import DEFAULT_LIFETIME
 from serving.access.keys import recognize
 from serving.access.manage_keys import create_key, fetch_keys
 from tests.database import execute, read_by, write_by
-from tests.integration.web.conftest import OWN, Browser, enter, new_key, read
+from tests.integration.web.conftest import Browser, enter, enter_as, read
 from tests.scheduling import add_app
 
 
@@ -24,7 +24,7 @@ def test_key_is_made_and_shown_once(ada: TestClient, engine: sa.Engine):
     add_app(engine, "shop")
     asked = read(ada, "/settings/keys/new")
     data = {"name": "wall", "role": "viewer", "app": "shop", "expires": "P30D"}
-    made = ada.post("/settings/keys/new", data=data, headers=OWN)
+    made = ada.post("/settings/keys/new", data=data)
     (text,) = re.findall(r"mh_\w{12}_\w+", made.text)
     found = write_by(engine, recognize, text)
     page = read(ada, "/settings")
@@ -44,12 +44,12 @@ def test_colleague_is_invited(ada: TestClient, browse: Browser, engine: sa.Engin
     add_app(engine, "shop")
     asked = read(ada, "/settings/invite")
     data = {"name": "zoe", "role": "admin", "app": "shop", "expires": "P30D"}
-    made = ada.post("/settings/invite", data=data, headers=OWN)
+    made = ada.post("/settings/invite", data=data)
     (secret,) = re.findall(r"http://testserver/sign-in#(mhl_\w+)", made.text)
     colleague = browse()
     statuses = [enter(each, secret).status_code for each in (colleague, browse())]
     key = {"role": "viewer", "app": "shop"}
-    changed = colleague.post("/api/v1/keys", json=key, headers=OWN)
+    changed = colleague.post("/api/v1/keys", json=key)
     noted = read(ada, "/settings/changes")
 
     assert 'value="P7D" selected' in asked
@@ -68,7 +68,7 @@ def test_invitation_is_revoked(ada: TestClient, browse: Browser, engine: sa.Engi
     for app in ("shop", "books"):
         add_app(engine, app)
     data = {"name": "zoe", "role": "viewer", "app": "shop", "expires": "P1D"}
-    made = ada.post("/settings/invite", data=data, headers=OWN)
+    made = ada.post("/settings/invite", data=data)
     (secret,) = re.findall(r"#(mhl_\w+)", made.text)
     colleague, other = browse(), browse()
     before = read(ada, "/settings")
@@ -76,11 +76,11 @@ def test_invitation_is_revoked(ada: TestClient, browse: Browser, engine: sa.Engi
     (path,) = re.findall(
         r'"(/settings/invitations/\w+/revoke)"', read(ada, "/settings")
     )
-    enter(other, new_key(engine, app="books"))
-    unknown = [other.get(path), other.post(path, headers=OWN)]
+    enter_as(other, engine, app="books")
+    unknown = [other.get(path), other.post(path)]
     was_in = colleague.get("/").status_code
     asked = read(ada, path)
-    ada.post(path, headers=OWN)
+    ada.post(path)
 
     assert "not yet" in before
     assert "zoe (invited by ada)" not in read(other, "/settings")
@@ -106,7 +106,7 @@ def test_wrong_invitation_is_told(ada: TestClient, engine: sa.Engine):
     )
     for change, told in wrong:
         data = {**given, **change}
-        answer = ada.post("/settings/invite", data=data, headers=OWN)
+        answer = ada.post("/settings/invite", data=data)
 
         assert answer.status_code in {400, 404, 422}, change
         assert told in answer.text, change
@@ -120,10 +120,8 @@ def test_admin_of_an_app_invites_to_it_alone(browser: TestClient, engine: sa.Eng
     data = {"name": "zoe", "role": "viewer", "expires": "P1D"}
     answers = []
     for role, app in (("admin", {}), ("admin", {"app": "books"}), ("editor", {})):
-        enter(browser, new_key(engine, Role(role), "shop"))
-        answers.append(
-            browser.post("/settings/invite", data={**data, **app}, headers=OWN)
-        )
+        enter_as(browser, engine, Role(role), "shop")
+        answers.append(browser.post("/settings/invite", data={**data, **app}))
 
     assert [200, 404, 403] == [answer.status_code for answer in answers]
     assert "viewer of shop" in answers[0].text
@@ -139,7 +137,7 @@ def test_wrong_key_is_told(ada: TestClient, engine: sa.Engine):
     ]
     for given, told in wrong:
         data = {"name": "kept", **given}
-        answer = ada.post("/settings/keys/new", data=data, headers=OWN)
+        answer = ada.post("/settings/keys/new", data=data)
 
         assert answer.status_code in {404, 422}, given
         assert told in answer.text, given
@@ -152,9 +150,9 @@ def test_key_is_rotated_and_revoked(ada: TestClient, engine: sa.Engine):
     old = write_by(engine, create_key, app=None, role=Role.VIEWER, name="wall")
     path = f"/settings/keys/{old.id}"
     question = read(ada, f"{path}/rotate")
-    rotated = ada.post(f"{path}/rotate", data={"overlap": "P1D"}, headers=OWN)
+    rotated = ada.post(f"{path}/rotate", data={"overlap": "P1D"})
     read(ada, f"{path}/revoke")
-    ada.post(f"{path}/revoke", headers=OWN)
+    ada.post(f"{path}/revoke")
     page = read(ada, "/settings")
 
     assert "Rotate wall" in question
@@ -195,7 +193,7 @@ def test_doctor_and_installation_are_shown(ada: TestClient):
 
 def test_viewers_see_who_they_are(browser: TestClient, engine: sa.Engine):
     """And doctor, as over HTTP; neither keys nor changes."""
-    enter(browser, new_key(engine, Role.VIEWER))
+    enter_as(browser, engine, Role.VIEWER)
     page = read(browser, "/settings")
 
     assert "You are ada, viewer of all small apps" in page
@@ -214,8 +212,8 @@ def test_admins_of_an_app_manage_its_keys_alone(browse: Browser, engine: sa.Engi
     enter(browser, mine.text)
     page = read(browser, "/settings")
     data = {"role": "viewer", "app": "books"}
-    foreign = browser.post("/settings/keys/new", data=data, headers=OWN)
-    browser.post("/settings/keys/new", data={"role": "viewer"}, headers=OWN)
+    foreign = browser.post("/settings/keys/new", data=data)
+    browser.post("/settings/keys/new", data={"role": "viewer"})
     apps = {e.app for e in read_by(engine, fetch_keys, app=None, page=Page(9)).entries}
 
     assert "mine" in page

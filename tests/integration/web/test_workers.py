@@ -16,7 +16,7 @@ from models.operation_state import Queue
 from models.requests.notes import PauseModel
 from operations.fleet.processes import fetch_processes
 from tests.database import read_by
-from tests.integration.web.conftest import OWN, Browser, enter, new_key, read
+from tests.integration.web.conftest import Browser, enter_as, read
 from tests.presence import give_sign, make_worker
 from tests.scheduling import add_app, edit, get_now, make_operation, record_all
 
@@ -69,10 +69,10 @@ def test_queue_is_paused_and_resumed(ada: TestClient, engine: sa.Engine):
     record_all(engine, make_operation(1))
     question = read(ada, "/workers/queues/quick/pause")
     data = {"note": "mail server", "until": "2099-01-01T00:00:00Z"}
-    answer = ada.post("/workers/queues/quick/pause", data=data, headers=OWN)
+    answer = ada.post("/workers/queues/quick/pause", data=data)
     page = read(ada, "/workers")
     pause = read_by(engine, fetch_queue_pause, Queue.QUICK)
-    ada.post("/workers/queues/quick/resume", headers=OWN)
+    ada.post("/workers/queues/quick/resume")
     left = read_by(engine, fetch_queue_pause, Queue.QUICK)
 
     assert "Pause quick; 1 operation waits" in question
@@ -90,10 +90,10 @@ def test_worker_is_drained_and_resumed(ada: TestClient, engine: sa.Engine):
     give_sign(engine, WORKER)
     path = f"/workers/{WORKER.id}"
     question = read(ada, f"{path}/drain")
-    ada.post(f"{path}/drain", data={"note": ""}, headers=OWN)
+    ada.post(f"{path}/drain", data={"note": ""})
     page = read(ada, "/workers")
     (asked,) = read_by(engine, fetch_processes)
-    ada.post(f"{path}/resume", headers=OWN)
+    ada.post(f"{path}/resume")
     (resumed,) = read_by(engine, fetch_processes)
 
     assert "It is the only worker of quick" in question
@@ -110,7 +110,7 @@ def test_silent_worker_says_so(ada: TestClient, engine: sa.Engine):
     give_sign(engine, WORKER, age=ALIVE_FOR * 2)
 
     page = read(ada, "/workers")
-    answer = ada.post(f"/workers/{WORKER.id}/drain", data={}, headers=OWN)
+    answer = ada.post(f"/workers/{WORKER.id}/drain", data={})
 
     assert "Its last sign was at " in page
     assert f'href="/workers/{WORKER.id}/drain"' not in page
@@ -127,10 +127,7 @@ def test_what_waits_for_its_time_is_not_called_nothing(
     record_all(engine, later)
     edit(engine, later.id, app="shop", send_at=get_now(engine) + timedelta(hours=1))
     for app in (None, "shop"):
-        browser = browse()
-        enter(browser, new_key(engine, app=app))
-
-        page = read(browser, "/workers")
+        page = read(enter_as(browse(), engine, app=app), "/workers")
 
         assert 1 == page.count("<dd>their time has not come</dd>")
 
@@ -144,8 +141,7 @@ def test_tenant_sees_what_waits_of_its_app(browse: Browser, engine: sa.Engine):
     edit(engine, mine.id, app="shop", send_at=get_now(engine) - timedelta(minutes=3))
     with writing(engine, author=Author("root@secret")) as connection:
         pause_queue(connection, Queue.QUICK, PauseModel(note="update"))
-    browser = browse()
-    enter(browser, new_key(engine, app="shop"))
+    browser = enter_as(browse(), engine, app="shop")
 
     page = read(browser, "/workers")
     answer = browser.get("/workers/queues/quick/pause")

@@ -20,12 +20,10 @@ from dispatch.bulk.runner import BulkRunner
 from models.database.engine import Author, writing
 from models.database.tables import operations
 from models.door.documents import ReadContext, read_action_object
-from models.errors import UnreachableError
 from models.operation_state import OperationState
 from models.requests.notes import PauseModel
-from models.role import Role
 from tests.database import fetch_rows, read_by, write_by
-from tests.integration.web.conftest import OWN, Browser, enter, new_key
+from tests.integration.web.conftest import Browser, enter_as, take_away
 from tests.scheduling import (
     MINUTE,
     MONDAY,
@@ -37,7 +35,6 @@ from tests.scheduling import (
     post,
     put,
 )
-from web import bulk
 
 PARIS = {"cron_rule": "30 2 * * *", "timezone": "Europe/Paris"}
 
@@ -60,14 +57,7 @@ def read(answer: httpx2.Response, status: int = 200) -> str:
 
 def send(page: TestClient, path: str, **fields: Any) -> httpx2.Response:
     """Send a form of the page itself."""
-    return page.post(path, data=fields, headers=OWN)
-
-
-def enter_as(browse: Browser, engine: sa.Engine, role: Role, app: str) -> TestClient:
-    """Return a browser of somebody of one small app."""
-    browser = browse("10.1.1.2")
-    enter(browser, new_key(engine, role, app))
-    return browser
+    return page.post(path, data=fields)
 
 
 def test_the_list_says_what_each_action_does_and_did(
@@ -124,13 +114,9 @@ def test_filters_are_in_the_address(page: TestClient, engine: sa.Engine):
     assert "Heavy" in odd
 
 
-def test_an_installation_without_actions_begins_with_one(
-    browser: TestClient, engine: sa.Engine
-):
+def test_an_installation_without_actions_begins_with_one(ada: TestClient):
     """One of each kind, which opens in the editor."""
-    enter(browser, new_key(engine))
-
-    found = browser.get("/actions")
+    found = ada.get("/actions")
 
     assert "No action yet" in read(found)
     assert 'href="/actions/new?starter=nightly"' in found.text
@@ -197,11 +183,7 @@ def test_a_database_that_is_away_is_no_wrong_choice(
     page: TestClient, monkeypatch: pytest.MonkeyPatch
 ):
     """It is told as by every page, and may be asked again."""
-
-    def count(*_: Any, **__: Any) -> None:
-        raise UnreachableError("the database did not answer")
-
-    monkeypatch.setattr(bulk, "count_bulk", count)
+    take_away(monkeypatch, "web.bulk.count_bulk")
 
     assert 503 == page.get("/bulk/new?change=run&all=1").status_code
 
@@ -388,7 +370,7 @@ def test_action_without_a_mail_has_no_recipients(page: TestClient, engine: sa.En
 @pytest.mark.usefixtures("page")
 def test_another_apps_actions_are_unknown(browse: Browser, engine: sa.Engine):
     """Where a query names them; a bulk change has none of them."""
-    stranger = enter_as(browse, engine, Role.ADMIN, "books")
+    stranger = enter_as(browse(), engine, app="books")
     post(engine, "books", uid="own", name="Own")
 
     assert "Nightly" not in stranger.get("/actions?app=shop").text

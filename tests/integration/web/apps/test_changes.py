@@ -14,7 +14,7 @@ from actions.small_apps.export import fetch_document
 from models.role import Role
 from tests.database import read_by
 from tests.integration.api.prepared import Prepared
-from tests.integration.web.conftest import OWN, Person, sign_in
+from tests.integration.web.conftest import Person, enter_as
 
 DOMAIN = {"name": "stock", "source.url": "https://example.com/stock.csv"}
 LETTER = {"name": "letter", "subject": "Hello", "text": "Hello {{ user.name }}"}
@@ -29,7 +29,7 @@ def save(admin: Person, path: str, fields: dict[str, Any]) -> httpx2.Response:
     areas = re.findall(r'<textarea[^>]* name="([^"]+)"[^>]*>\n([^<]*)<', text)
     (seen,) = re.findall(r'\A value="([^"]*)"', text)
     stored = {**dict(inputs), **dict(areas), "seen": seen}
-    return admin.client.post(path, data={**stored, **fields}, headers=OWN)
+    return admin.client.post(path, data={**stored, **fields})
 
 
 def read(engine: sa.Engine, app: str = "shop") -> Any:
@@ -145,7 +145,7 @@ def test_somebody_elses_change_is_not_overwritten(admin: Person, engine: sa.Engi
     """It is told, and whoever sends the form once more has been warned."""
     place, sent = "/apps/shop/parts/templates", {"seen": "1", **LETTER}
     save(admin, "/apps/shop/parts/holidays", DAYS)
-    stale = admin.client.post(place, data=sent, headers=OWN)
+    stale = admin.client.post(place, data=sent)
 
     assert 412 == stale.status_code
     assert "Read it again" in stale.text
@@ -185,7 +185,7 @@ def test_others_change_nothing(
     browser: TestClient, engine: sa.Engine, shop: Prepared, role: Role, app: str
 ):
     """Neither who may only run things, nor the admin of another app."""
-    person, before = sign_in(browser, engine, shop, role, app=app), read(engine)
+    person, before = Person(enter_as(browser, engine, role, app), shop), read(engine)
     status = 403 if app == "shop" else 404
 
     for path in ("parts/settings", "parts/users?name=ada", "document", "delete"):
@@ -195,7 +195,7 @@ def test_others_change_nothing(
         ("parts/users/delete?name=ada", {}),
         ("delete", {}),
     ):
-        answer = browser.post(f"/apps/shop/{path}", data=fields, headers=OWN)
+        answer = browser.post(f"/apps/shop/{path}", data=fields)
         assert status == answer.status_code
     person.look("/apps/_new", 403)
     assert read(engine) == before

@@ -22,7 +22,7 @@ from models.database.tables import operations, scheduled_actions
 from models.door.app_documents import read_small_app
 from models.role import Role
 from tests.database import fetch_rows, write_by
-from tests.integration.web.conftest import OWN, enter, new_key
+from tests.integration.web.conftest import enter_as
 from tests.scheduling import (
     REFRESH,
     add_app,
@@ -41,15 +41,13 @@ def ada(browser: TestClient, engine: sa.Engine) -> TestClient:
     """Give the browser of an editor of all apps, of which there are two."""
     add_app(engine, "shop", ids=["ann"])
     add_app(engine, "books")
-    enter(browser, new_key(engine, Role.EDITOR))
-    return browser
+    return enter_as(browser, engine, Role.EDITOR)
 
 
 def send(
     browser: TestClient, path: str, *, is_part: bool = False, **fields: Any
 ) -> httpx2.Response:
-    headers = {**OWN, "X-Part": "1"} if is_part else OWN
-    return browser.post(path, data=fields, headers=headers)
+    return browser.post(path, data=fields, headers={"X-Part": "1"} if is_part else {})
 
 
 def get_text(answer: httpx2.Response) -> str:
@@ -121,7 +119,7 @@ def test_first_action_of_an_empty_installation(browser: TestClient, engine: sa.E
     scheduler's own, and is not asked for then.
     """
     add_app(engine, SYSTEM_APP)
-    enter(browser, new_key(engine, Role.EDITOR))
+    enter_as(browser, engine, Role.EDITOR)
 
     begin = browser.get("/actions/new")
     link = re.search(r'href="(/actions/new\?starter=weekdays)"', begin.text)
@@ -447,7 +445,7 @@ def test_tenant_sees_its_own_app_alone(browser: TestClient, engine: sa.Engine):
     add_app(engine, "shop")
     add_app(engine, "books")
     uid = post(engine, "books", name="secret").uid
-    enter(browser, new_key(engine, Role.EDITOR, "shop"))
+    enter_as(browser, engine, Role.EDITOR, "shop")
 
     for path in (f"/actions/{uid}/edit", f"/actions/{uid}/revisions"):
         answer = browser.get(path)

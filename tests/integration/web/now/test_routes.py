@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from starlette.testclient import TestClient
 
 from actions.lease import Leader
 from models.database.tables import processes
-from models.errors import UnreachableError
 from models.role import Role
 from tests.database import execute
 from tests.integration.api.prepared import Prepared
-from tests.integration.web.conftest import OWN, Browser, Person, sign_in
+from tests.integration.web.conftest import Browser, Person, enter_as, read, take_away
 from tests.scheduling import edit_action, get_now, post, put
 from tests.servers import wait_until
 
@@ -78,16 +77,15 @@ def test_each_id_is_there_once(admin: Person, engine: sa.Engine):
     assert [] == [each for each in set(ids) if ids.count(each) > 1]
 
 
-def test_those_of_an_app_see_their_app(
-    browse: Browser, engine: sa.Engine, shop: Prepared
-):
+@pytest.mark.usefixtures("shop")
+def test_those_of_an_app_see_their_app(browse: Browser, engine: sa.Engine):
     """Neither what failed elsewhere, who leads, nor how quiet the database is."""
     fail(engine, "shop", 900, "ours failed")
     fail(engine, "books", 901, "Qbooksq failed")
     put(engine, 902, app="shop", action_uid="waits")
     execute(engine, sa.delete(processes))
     Leader(engine).hold()
-    page = sign_in(browse(), engine, shop, app="shop").look("/")
+    page = read(enter_as(browse(), engine, app="shop"), "/")
 
     assert "ours failed" in page
     assert "No worker takes quick" in page
@@ -100,15 +98,11 @@ def test_part_that_cannot_be_read_leaves_the_rest(
     admin: Person, monkeypatch: pytest.MonkeyPatch
 ):
     """It says which, and why; the verdict calls nothing fine that is unknown."""
-
-    def fall(*_given: object, **_named: object) -> Any:
-        raise UnreachableError("the database did not answer in time")
-
-    monkeypatch.setattr("web.now.routes.fetch_failures", fall)
+    take_away(monkeypatch, "web.now.routes.fetch_failures")
     page = admin.look("/")
 
     assert "What failed could not be read." in page
-    assert "the database did not answer in time" in page
+    assert "the database does not answer" in page
     assert 'id="next"' in page
     assert "nothing failed" not in page
 
@@ -125,7 +119,7 @@ def test_everything_is_paused_and_resumed(admin: Person):
     assert "until the import is fixed" in page
     assert "Everything is paused since" in page
 
-    answer = admin.client.post("/resume", headers=OWN)
+    answer = admin.client.post("/resume")
 
     assert answer.status_code == 303
     after = admin.look("/")
@@ -157,7 +151,7 @@ def test_key_of_an_app_pauses_its_app(
     browse: Browser, engine: sa.Engine, shop: Prepared
 ):
     """And nothing else."""
-    operator = sign_in(browse(), engine, shop, Role.OPERATOR, "shop")
+    operator = Person(enter_as(browse(), engine, Role.OPERATOR, "shop"), shop)
     page = operator.do("/pause", note="ours")
 
     assert "Paused small app shop" in page
@@ -168,10 +162,10 @@ def test_key_of_an_app_pauses_its_app(
         assert ["shop"] == list(paused)
 
 
-def test_empty_installation_gets_a_first_action(browse: Browser, engine: sa.Engine):
+def test_empty_installation_gets_a_first_action(ada: TestClient, engine: sa.Engine):
     """Three cards; one address is enough."""
     Leader(engine).hold()
-    person = sign_in(browse(), engine, NOBODY)
+    person = Person(ada, NOBODY)
     page = person.look("/")
 
     assert "Three ways to begin" in page
@@ -180,21 +174,20 @@ def test_empty_installation_gets_a_first_action(browse: Browser, engine: sa.Engi
     assert "No run yet" in person.look("/operations?range=all")
 
     person.client.cookies.set("minutehand-zone", "Europe/Paris")
-    answer = person.client.post("/begin", data={"email": "a@example.com"}, headers=OWN)
+    answer = person.client.post("/begin", data={"email": "a@example.com"})
 
     assert answer.status_code == 303
     assert answer.headers["location"].startswith("/actions/")
     after = person.look("/")
     assert "say hello" in after
     assert "Nothing is scheduled yet" not in after
-    again = person.client.post("/begin", data={"email": "a@example.com"}, headers=OWN)
+    again = person.client.post("/begin", data={"email": "a@example.com"})
     assert (422, True) == (again.status_code, "is there already" in again.text)
 
 
-def test_bad_address_is_said_at_its_field(browse: Browser, engine: sa.Engine):
+def test_bad_address_is_said_at_its_field(ada: TestClient):
     """What is stored then, test_begin.py says: nothing."""
-    person = sign_in(browse(), engine, NOBODY)
-    answer = person.client.post("/begin", data={"email": "nobody"}, headers=OWN)
+    answer = ada.post("/begin", data={"email": "nobody"})
 
     assert answer.status_code == 422
     assert 'id="wrong-email"' in answer.text

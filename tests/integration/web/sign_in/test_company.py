@@ -38,7 +38,7 @@ from tests.identity_providers import (
     run_rogue,
 )
 from tests.integration.api.conftest import make_settings
-from tests.integration.web.conftest import OWN, Browser
+from tests.integration.web.conftest import Browser
 
 Staff = Callable[..., TestClient]
 
@@ -117,9 +117,7 @@ def test_person_comes_in_as_the_table_says(staff: Staff, provider: RealProvider)
     (link,) = re.findall(r'href="(/sign-in/company[^"]*)"', page.text)
     address = browser.get(link).headers["location"]
     entered = browser.get(provider.sign_in(address, "ada-1"))
-    made = browser.post(
-        "/api/v1/keys", json={"role": "viewer", "app": None}, headers=OWN
-    )
+    made = browser.post("/api/v1/keys", json={"role": "viewer", "app": None})
     noted = browser.get("/api/v1/changes").json()["items"][0]
 
     assert f"Sign in with {urlsplit(provider.issuer).netloc}" in page.text
@@ -179,10 +177,7 @@ def test_person_of_two_apps_chooses(staff: Staff, provider: RealProvider):
     browser = staff(provider.issuer)
     page = enter(browser, provider, "zoe")
     secrets = re.findall(r'name="secret" value="([^"]+)"', page.text)
-    answers = [
-        browser.post("/sign-in", data={"secret": secrets[1]}, headers=OWN)
-        for _ in range(2)
-    ]
+    answers = [browser.post("/sign-in", data={"secret": secrets[1]}) for _ in range(2)]
 
     assert 200 == page.status_code
     assert "no-store" == page.headers["cache-control"]
@@ -579,7 +574,7 @@ def test_signing_out_offers_the_provider(
     provider.add("ada-1", groups=["ops"])
     browser = staff(provider.issuer)
     enter(browser, provider, "ada-1")
-    left = browser.post("/sign-out", headers=OWN)
+    left = browser.post("/sign-out")
     page = browser.get(left.headers["location"])
     away = browser.get("/sign-in/company/out")
 
@@ -600,7 +595,7 @@ def test_provider_without_a_place_to_sign_out_is_not_offered(
     """As soon as that is known."""
     browser = staff(rogue.issuer)
     enter_rogue(browser, rogue)
-    page = browser.get(browser.post("/sign-out", headers=OWN).headers["location"])
+    page = browser.get(browser.post("/sign-out").headers["location"])
 
     assert "/sign-in/company/out" not in page.text
     assert 404 == browser.get("/sign-in/company/out").status_code
