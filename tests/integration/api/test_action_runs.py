@@ -7,9 +7,8 @@ from uuid import uuid4
 import sqlalchemy as sa
 
 from api.answers import ROOT
-from models.database.engine import reading
 from models.database.tables import changes, idempotency_keys
-from tests.database import execute
+from tests.database import execute, fetch_rows
 from tests.integration.api.conftest import APP, Web
 from tests.integration.api.test_actions import create
 from tests.scheduling import REFRESH
@@ -34,9 +33,8 @@ def test_run_is_recorded_and_can_be_read(web: Web):
     assert {"refresh": "skipped", "publish": "pending"} == {
         step["name"]: step["state"] for step in read["steps"]
     }
-    with reading(web.engine) as connection:
-        row = connection.execute(sa.select(changes).where(changes.c.change == "run"))
-        noted = row.one()
+    ran = sa.select(changes).where(changes.c.change == "run")
+    noted = fetch_rows(web.engine, ran).one()
     assert (f"admin of {APP}", "mended", uid) == (noted.by, noted.note, noted.subject)
     assert noted.request_id == first.headers["x-request-id"]
 

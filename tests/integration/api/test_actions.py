@@ -59,11 +59,8 @@ def test_patch_changes_some_members(web: Web, name: str):
 
     assert (200, 2) == (answer.status_code, answer.json()["revision"])
     (last, _first) = web.get(f"/actions/{uid}/revisions").json()["items"]
-    assert ("replaced", "why", f"admin of {APP}") == (
-        last["change"],
-        last["note"],
-        last["changed_by"],
-    )
+    by = {"note": "why", "changed_by": f"admin of {APP}"}
+    assert {"change": "replaced", **by}.items() <= last.items()
 
 
 def test_many_are_posted_or_none(web: Web):
@@ -79,13 +76,9 @@ def test_many_are_posted_or_none(web: Web):
     kind = {"Content-Type": "application/x-ndjson"}
     more = web.post("/actions/batch", headers=kind, content=lines)
 
-    assert (422, 200, [], 200, 200) == (
-        refused.status_code,
-        tried.status_code,
-        none,
-        posted.status_code,
-        more.status_code,
-    )
+    answers = (refused, tried, posted, more)
+    assert [422, 200, 200, 200] == [each.status_code for each in answers]
+    assert [] == none
     assert "/1/when/cron_rule" == refused.json()["errors"][0]["pointer"]
     many = web.post("/actions/batch", [{}] * 10_001)
     assert (422, "at most 10,000") == (
@@ -106,16 +99,9 @@ def test_dry_run_stores_nothing(web: Web):
     posted = web.post("/actions?dry_run=true", make_document(name="new"))
     replaced = web.put(f"/actions/{uid}?dry_run=true", edited)
 
-    assert (200, None, True) == (
-        posted.status_code,
-        posted.json()["uid"],
-        posted.json()["created"],
-    )
-    assert (200, uid, 2) == (
-        replaced.status_code,
-        replaced.json()["uid"],
-        replaced.json()["revision"],
-    )
+    assert [200, 200] == [each.status_code for each in (posted, replaced)]
+    assert {"uid": None, "created": True}.items() <= posted.json().items()
+    assert {"uid": uid, "revision": 2}.items() <= replaced.json().items()
     assert "etag" not in posted.headers.keys() | replaced.headers.keys()
     assert [1] == [each["revision"] for each in web.get("/actions").json()["items"]]
     assert before == web.get("/changes").json()

@@ -30,11 +30,8 @@ def test_document_is_applied_read_and_exported(web: Web):
     exported = web.get(f"/apps/{APP}/document", role=Role.EDITOR)
     again = web.put(f"/apps/{APP}", exported.json(), headers=_if(2), role=Role.EDITOR)
 
-    assert (200, '"2"', 2) == (
-        applied.status_code,
-        applied.headers["etag"],
-        applied.json()["revision"],
-    )
+    assert (200, '"2"') == (applied.status_code, applied.headers["etag"])
+    assert 2 == applied.json()["revision"]
     assert ("Shop", '"2"') == (read.json()["name"], read.headers["etag"])
     assert SECRET == exported.json()["domains"][0]["source"]["url"]
     assert "hunter2" not in read.text

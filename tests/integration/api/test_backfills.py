@@ -27,11 +27,8 @@ def test_it_is_listed_before_it_is_started(web: Web):
     """200 with the list, and nothing is stored."""
     answer = web.post(PATH, {**WEEK, "dry_run": True})
 
-    assert (200, 7, {"nothing": 7}) == (
-        answer.status_code,
-        answer.json()["total"],
-        answer.json()["by_recorded"],
-    )
+    assert 200 == answer.status_code
+    assert {"total": 7, "by_recorded": {"nothing": 7}}.items() <= answer.json().items()
     assert "2026-01-05T07:00:00Z" == answer.json()["occurrences"][0]["occurrence"]
     assert fetch_rows(web.engine, sa.select(backfills)).first() is None
 
@@ -46,12 +43,9 @@ def test_it_is_started_and_followed(web: Web):
 
     assert answer.status_code == 202
     assert answer.headers["location"] == f"/api/v1/backfills/{made['id']}"
-    assert ("running", {"pending": 2, "waiting": 5}, f"admin of {APP}", "x") == (
-        shown["state"],
-        shown["progress"],
-        shown["requested_by"],
-        shown["note"],
-    )
+    expected = {"state": "running", "progress": {"pending": 2, "waiting": 5}}
+    expected |= {"requested_by": f"admin of {APP}", "note": "x"}
+    assert expected.items() <= shown.items()
     assert 2 == len(fetch_all(web.engine))
 
 

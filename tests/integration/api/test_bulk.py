@@ -40,20 +40,13 @@ def test_it_is_counted_begun_and_followed(web: Web):
 
     begun = pause_all(web, counted.json()["matched"])
 
-    assert (200, 3, {APP: 3}) == (
-        counted.status_code,
-        counted.json()["matched"],
-        counted.json()["by_app"],
-    )
+    assert counted.status_code == 200
+    assert {"matched": 3, "by_app": {APP: 3}}.items() <= counted.json().items()
     assert begun.status_code == 202
     assert begun.headers["location"] == f"/api/v1/bulk/{begun.json()['id']}"
     shown = follow(web, f"/bulk/{begun.json()['id']}")
-    assert ("finished", 3, 3, {}) == (
-        shown["state"],
-        shown["total"],
-        shown["done"],
-        shown["refused"],
-    )
+    expected = {"state": "finished", "total": 3, "done": 3, "refused": {}}
+    assert expected.items() <= shown.items()
     assert "moving" == fetch_action(web.engine, f"{APP}-0").pause_note
     assert fetch_action(web.engine, f"{OTHER}-0").paused_at is None
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import writing
 from models.database.tables import domains
 from models.role import Role
+from tests.database import execute
 from tests.integration.api.conftest import APP, OTHER, Web, make_settings
 from tests.integration.operations.staging import fetch_pointers, stage
 from tests.scheduling import edit, get, make_operation, record_all
@@ -20,12 +20,9 @@ HERE = f"/apps/{APP}"
 @pytest.fixture(autouse=True)
 def workspace(web: Web, tmp_path: Path) -> Path:
     """Give the folder of versions; each app has a domain of the same name."""
-    with writing(web.engine) as connection:
-        for app in (APP, OTHER):
-            source = {"url": "https://example.com/a.csv?key=hunter2"}
-            connection.execute(
-                sa.insert(domains).values(app=app, name="sales", source=source)
-            )
+    sales = {"name": "sales", "source": {"url": "https://example.com/a?key=hunter2"}}
+    rows = [{"app": app, **sales} for app in (APP, OTHER)]
+    execute(web.engine, sa.insert(domains), rows)
     return make_settings(tmp_path, web.engine).workspace
 
 
@@ -37,11 +34,8 @@ def test_domains_are_shown_with_their_versions(web: Web, workspace: Path):
     read = web.get(f"{HERE}/domains/sales", role=Role.VIEWER)
 
     (domain,) = listed.json()["items"]
-    assert (1, 2, None) == (
-        domain["staged"]["version"],
-        domain["staged"]["rows"],
-        domain["live"],
-    )
+    assert {"version": 1, "rows": 2}.items() <= domain["staged"].items()
+    assert domain["live"] is None
     assert [{"name": "n", "type": "Int64"}] == read.json()["staged_columns"]
     assert "hunter2" not in listed.text + read.text
 

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import idempotency_keys
+from tests.database import fetch_rows
 from tests.integration.api.conftest import APP, Web
 
 
@@ -55,8 +56,7 @@ def test_secret_of_a_key_is_not_kept_for_repeats(web: Web):
     made = web.post("/keys", {"role": "viewer"}, headers=headers)
     before = len(web.get("/keys").json()["items"])
     again = web.post("/keys", {"role": "viewer"}, headers=headers)
-    with web.engine.connect() as connection:
-        rows = str(connection.execute(sa.select(idempotency_keys)).all())
+    rows = str(fetch_rows(web.engine, sa.select(idempotency_keys)).all())
 
     assert (201, 409) == (made.status_code, again.status_code)
     assert "a secret, which is shown once" in again.json()["detail"]

@@ -259,11 +259,8 @@ def test_row_says_why_and_what_can_be_done(web: Web):
 
     shown = web.get(f"/operations/{waiting}").json()
 
-    assert ("retrying", 0, "UTC") == (
-        shown["mark"],
-        shown["uncertain_mails"],
-        shown["zone"],
-    )
+    expected = {"mark": "retrying", "uncertain_mails": 0, "zone": "UTC"}
+    assert expected.items() <= shown.items()
     assert "cancel" in shown["why"]["remedies"]
     assert [str(waiting)] == find(web, "mark=retrying")
     assert [] == find(web, "mark=uncertain")

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from api.answers import ROOT
 from models.database.tables import events
 from models.role import Role
+from tests.database import fetch_rows
 from tests.integration.api.conftest import APP, Web
 
 USERS = f"/apps/{APP}/users"
@@ -103,14 +104,12 @@ def test_large_directory_is_taken(web: Web):
 def test_events_are_raised_when_asked_for(web: Web):
     """By any change of users; not by default."""
     seen = {"last_seen_at": "2026-01-01T00:00:00Z"}
+    count = sa.select(sa.func.count()).select_from(events)
     web.put(f"{USERS}/ada", seen)
-    with web.engine.connect() as connection:
-        count = sa.select(sa.func.count()).select_from(events)
-        assert 0 == connection.execute(count).scalar_one()
+    assert 0 == fetch_rows(web.engine, count).scalar_one()
 
     web.put(f"{USERS}/bob?events=true", seen)
     web.patch(f"{USERS}/zoe?events=true", seen)
     web.put(f"{USERS}?events=true", {"users": [{"id": "new"}]})
 
-    with web.engine.connect() as connection:
-        assert 4 == connection.execute(count).scalar_one()
+    assert 4 == fetch_rows(web.engine, count).scalar_one()

@@ -58,12 +58,9 @@ def test_manual_run_shows_the_steps_to_come(call: Call):
     shown = call("operations", "show", answer.data["id"], "--json").data
     assert answer.data == shown
     assert set(OPERATION_KEYS) <= set(shown)
-    assert ("pending", "manual", "heavy") == (
-        shown["state"],
-        shown["trigger"],
-        shown["queue"],
-    )
-    assert 'Scheduled action "weekly update"' == shown["triggerrer"]
+    expected = {"state": "pending", "trigger": "manual", "queue": "heavy"}
+    expected["triggerrer"] = 'Scheduled action "weekly update"'
+    assert expected.items() <= shown.items()
     assert ["refresh", "publish", "send_execsum"] == [s["name"] for s in shown["steps"]]
     assert all(STEP_KEYS <= set(step) for step in shown["steps"])
     assert {"pending"} == {step["state"] for step in shown["steps"]}

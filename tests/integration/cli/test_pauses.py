@@ -42,12 +42,8 @@ def test_pause_is_shown_with_who_when_and_why(call: Call):
     for word in ("by ada@example.com", "the shop moves"):
         assert word in shown
     pause = call("actions", "show", "hello", "--json").data["pause"]
-    assert (until, "ada@example.com", "the shop moves", "action") == (
-        pause["until"],
-        pause["by"],
-        pause["note"],
-        pause["scope"],
-    )
+    by = {"by": "ada@example.com", "note": "the shop moves"}
+    assert {"until": until, "scope": "action", **by}.items() <= pause.items()
     (listed,) = call("actions", "list", "--json").data
     assert ("paused", pause) == (listed["state"], listed["pause"])
     assert listed["next"][0] >= until
@@ -75,11 +71,8 @@ def test_all_is_paused_and_resumed(call: Call):
     paused = call("apps", "pause", "--all", "--json").data
     resumed = call("apps", "resume", "--all")
 
-    assert (None, 0, "installation") == (
-        paused["app"],
-        paused["actions"],
-        paused["pause"]["scope"],
-    )
+    assert {"app": None, "actions": 0}.items() <= paused.items()
+    assert "installation" == paused["pause"]["scope"]
     assert "Resumed all small apps: 0 actions." in resumed.out
     assert "1 action stays paused" in resumed.err
 

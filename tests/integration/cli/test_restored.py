@@ -281,12 +281,8 @@ def test_second_time_changes_nothing(call: Call, engine: sa.Engine, made_at: dat
     assert foreseen["canceled"] == first["canceled"]
     assert (4, rows) == (len(rows), fetch_all(engine))
     assert revision == fetch_action(engine, uid).revision
-    assert ({}, 0, 0, 0) == (
-        second["canceled"],
-        second["uncertain_mails"],
-        second["missed_actions"],
-        second["restarted_actions"],
-    )
+    numbers = ("uncertain_mails", "missed_actions", "restarted_actions")
+    assert {"canceled": {}, **dict.fromkeys(numbers, 0)}.items() <= second.items()
 
 
 def test_audit_and_why_explain_it(call: Call, engine: sa.Engine, made_at: datetime):

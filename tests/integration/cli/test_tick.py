@@ -8,13 +8,11 @@ from uuid import UUID, uuid4
 
 import pytest
 import redis
-import sqlalchemy as sa
 
 from actions.lease import Leader
 from actions.own_actions import MAINTENANCE_UID
 from cli.connection import get_engine, get_settings
-from models.database.engine import db_now, writing
-from models.database.tables import operations
+from models.database.engine import db_now
 from models.occurrence import make_operation_id
 from operations.rescue import LOST_AFTER
 from tests.integration.cli.calling import Call, write_action
@@ -144,20 +142,10 @@ def test_tick_brings_back_what_was_lost(call: Call, shop: Path):
     call("actions", "post", write_action(shop), "--app", "shop")
     lost, dead = (call("actions", "run", "hello").out.strip() for _ in range(2))
     call("tick")
-    with writing(get_engine()) as connection:
-        change = sa.update(operations)
-        with_id = operations.c.id
-        connection.execute(
-            change.where(with_id == UUID(lost)).values(sent_at=db_now(-LOST_AFTER))
-        )
-        connection.execute(
-            change.where(with_id == UUID(dead)).values(
-                state="running",
-                attempt=1,
-                claim_token=uuid4(),
-                lease_expires_at=db_now(-LOST_AFTER),
-            )
-        )
+    engine, before = get_engine(), db_now(-LOST_AFTER)
+    edit(engine, UUID(lost), sent_at=before)
+    claim = {"claim_token": uuid4(), "lease_expires_at": before}
+    edit(engine, UUID(dead), state="running", attempt=1, **claim)
     with redis.Redis.from_url(get_settings().broker_url) as client:
         client.flushdb()
 

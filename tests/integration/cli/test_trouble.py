@@ -9,7 +9,6 @@ import sqlalchemy as sa
 
 from actions.lease import Leader, record_send_failure
 from cli.connection import get_engine
-from models.database.engine import writing
 from models.database.tables import events, operations, scheduled_action_revisions
 from tests.database import execute, write_by
 from tests.integration.cli.calling import Call, write_action
@@ -80,13 +79,9 @@ def test_audit_finds_an_event_that_was_forgotten(
     at = get_now(get_engine()) - timedelta(minutes=10)
     sent = call("events", "send", "--app", "shop", *event, "--at", at.isoformat())
     assert 0 == sent.code
-    with writing(get_engine()) as connection:
-        connection.execute(sa.update(events).values(recorded_at=at))
-        connection.execute(
-            sa.update(scheduled_action_revisions).values(
-                effective_from=hour_ago, recorded_at=hour_ago
-            )
-        )
+    then = dict.fromkeys(("effective_from", "recorded_at"), hour_ago)
+    execute(get_engine(), sa.update(events).values(recorded_at=at))
+    execute(get_engine(), sa.update(scheduled_action_revisions).values(then))
     assert 0 == call("tick").code
     assert (0, []) == ((audited := call("audit", "--json")).code, audited.data)
 

@@ -9,17 +9,13 @@ import pytest
 import sqlalchemy as sa
 
 from cli.connection import get_engine
-from models.database.engine import db_now, writing
-from models.database.tables import (
-    operations,
-    scheduled_action_revisions,
-    scheduled_actions,
-)
-from tests.database import execute, fetch_rows
+from models.database.engine import db_now
+from models.database.tables import operations, scheduled_action_revisions
+from tests.database import execute
 from tests.integration.cli.calling import Call, write_action
+from tests.scheduling import MINUTE, edit, edit_action, fetch_all
 
 HOUR = timedelta(hours=1)
-MINUTE = timedelta(minutes=1)
 
 #: What others read; these names are contracts.
 KEYS = {
@@ -38,21 +34,13 @@ def minutely(call: Call, shop: Path) -> datetime:
     """
     path = write_action(shop, when={"cron_rule": "* * * * *"})
     call("actions", "post", path, "--app", "shop")
-    since = {"effective_from": db_now(-HOUR)}
-    with writing(get_engine()) as connection:
-        connection.execute(
-            sa.update(scheduled_actions).values(next_due_at=db_now(-HOUR), **since)
-        )
-        connection.execute(
-            sa.update(scheduled_action_revisions).values(
-                recorded_at=db_now(-HOUR), **since
-            )
-        )
+    engine, since = get_engine(), db_now(-HOUR)
+    edit_action(engine, "hello", next_due_at=since, effective_from=since)
+    then = dict.fromkeys(("effective_from", "recorded_at"), since)
+    execute(engine, sa.update(scheduled_action_revisions).values(then))
     call("tick")
-    latest = sa.select(sa.func.max(operations.c.occurrence))
-    found = fetch_rows(get_engine(), latest).scalar_one()
-    assert isinstance(found, datetime)
-    return found
+    latest: datetime = max(row.occurrence for row in fetch_all(engine))
+    return latest
 
 
 def test_why_a_run_waits(call: Call, minutely: datetime):
@@ -90,18 +78,12 @@ def test_why_without_a_time_tells_what_waits_for_its_time(
     call: Call, minutely: datetime
 ):
     """What was recorded for a later time, as after another action, is a next run."""
-    of_it = operations.c.occurrence == minutely
-    with writing(get_engine()) as connection:
-        connection.execute(
-            sa.update(operations).where(of_it).values(occurrence=db_now(25 * HOUR))
-        )
-        id_ = str(
-            connection.scalar(
-                sa.select(operations.c.id).where(operations.c.occurrence > db_now(HOUR))
-            )
-        )
+    engine = get_engine()
+    (row,) = [each for each in fetch_all(engine) if each.occurrence == minutely]
+    edit(engine, row.id, occurrence=db_now(25 * HOUR))
 
-    assert id_ in {each["operation"] for each in call("why", "hello", "--json").data}
+    told = call("why", "hello", "--json").data
+    assert str(row.id) in {each["operation"] for each in told}
 
 
 def test_audit_agrees_with_what_a_tick_recorded(call: Call, minutely: datetime):

@@ -91,8 +91,7 @@ def test_times_of_the_list_are_by_the_clock_of_the_rule(
     """Also where the document names no zone, and the rule has that of its app."""
     document = make_document(uid="kolkata", when={"cron_rule": "0 7 * * *"})
     action = read_action_object(document, ReadContext("Asia/Kolkata"))
-    with writing(engine) as connection:
-        post_action(connection, "shop", action)
+    write_by(engine, post_action, "shop", action)
 
     found = page.get("/actions?text=kolkata")
 

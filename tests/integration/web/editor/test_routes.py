@@ -17,11 +17,10 @@ from actions.lookup import SYSTEM_APP
 from actions.posting.post import delete_action
 from actions.read_actions import fetch_document
 from actions.small_apps.apply import ApplyTerms, apply_small_app
-from models.database.engine import reading
 from models.database.tables import operations, scheduled_actions
 from models.door.app_documents import read_small_app
 from models.role import Role
-from tests.database import fetch_rows, write_by
+from tests.database import fetch_rows, read_by, write_by
 from tests.integration.web.conftest import enter_as
 from tests.scheduling import (
     REFRESH,
@@ -420,8 +419,8 @@ def test_revisions_are_compared_and_restored(ada: TestClient, engine: sa.Engine)
     assert "<ins>&#34;queue&#34;</ins>" in compared.text
     assert "Restore revision 1 of daily?" in asked.text
     assert f"/actions/{uid}" == restored.headers["location"]
-    with reading(engine) as connection:
-        assert fetch_document(connection, uid, 1) == fetch_document(connection, uid, 3)
+    first, third = (read_by(engine, fetch_document, uid, each) for each in (1, 3))
+    assert first == third
     again = send(ada, f"{place}/1/restore", current=current[1])
     assert (412, True) == (again.status_code, "was changed meanwhile" in again.text)
     assert "has no revision 9" in html.unescape(ada.get(f"{place}?old=9").text)

@@ -8,10 +8,9 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import writing
 from models.database.tables import users
 from models.paging import Page, Position
-from tests.database import read_by
+from tests.database import execute, read_by
 from tests.scheduling import (
     add_app,
     add_mails,
@@ -71,11 +70,7 @@ def test_before_the_step_it_is_who_would_get_them(engine: sa.Engine, operation: 
 def test_who_was_in_stays_in(engine: sa.Engine, operation: UUID):
     """Whatever the user is now; and who came later is told so."""
     _begin(engine, operation, "ann", "cat")
-    with writing(engine) as connection:
-        connection.execute(sa.update(users).values(disabled=True))
-        connection.execute(
-            sa.update(users).where(users.c.id == "bob").values(disabled=False)
-        )
+    execute(engine, sa.update(users).values(disabled=users.c.id != "bob"))
 
     found = _fetch(engine, operation)
 

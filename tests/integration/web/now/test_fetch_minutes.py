@@ -9,8 +9,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from actions.lease import Leader
-from tests.database import read_by
-from tests.scheduling import MINUTE, add_app, edit_action, get_now, post, put
+from models.database.tables import leaderships
+from tests.database import execute, read_by
+from tests.scheduling import MINUTE, MONDAY, add_app, edit_action, get_now, post, put
 from web.now.fetch_minutes import Minutes, fetch_minutes
 
 
@@ -114,11 +115,7 @@ def test_time_without_leader_is_told(engine: sa.Engine):
     leader = Leader(engine)
     leader.hold()
     leader.release()
-    with engine.begin() as connection:
-        connection.execute(
-            sa.text("UPDATE leaderships SET released_at = :at"),
-            {"at": "2026-01-05 00:00:00.000000+00:00"},
-        )
+    execute(engine, sa.update(leaderships).values(released_at=MONDAY))
 
     (unled,) = fetch(engine).unled
 

@@ -10,7 +10,7 @@ from models.database.engine import db_now
 from models.database.tables import leases, processes
 from models.errors import NotFoundError
 from models.operation_state import Queue
-from tests.database import read_by
+from tests.database import execute, read_by
 from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import MINUTE, add_app, get_now, put
 from web.now.fetch_pulse import Pulse, fetch_pulse
@@ -40,18 +40,11 @@ def test_app_is_told_no_host(engine: sa.Engine):
     """Neither who leads, nor what the broker said, nor which workers rest."""
     add_app(engine)
     Leader(engine).hold()
-    with engine.begin() as connection:
-        connection.execute(
-            sa.update(leases).values(
-                hostname="Qhost",
-                heartbeat_at=db_now(-MINUTE / 2),
-                send_failing_since=db_now(),
-                send_error="Qsent",
-            )
-        )
+    silent = {"hostname": "Qhost", "heartbeat_at": db_now(-MINUTE / 2)}
+    failing = {"send_failing_since": db_now(), "send_error": "Qsent"}
+    execute(engine, sa.update(leases).values(**silent, **failing))
     give_sign(engine, make_worker("Qresting", queues=[]))
-    with engine.begin() as connection:
-        connection.execute(sa.update(processes).values(drain_asked_at=db_now()))
+    execute(engine, sa.update(processes).values(drain_asked_at=db_now()))
     put(engine, 3, state="queued")
 
     mine, all_ = (

@@ -10,9 +10,9 @@ import sqlalchemy as sa
 from starlette.testclient import TestClient
 
 from actions.lease import Leader
-from models.database.tables import processes
+from models.database.tables import processes, small_apps
 from models.role import Role
-from tests.database import execute
+from tests.database import execute, fetch_rows
 from tests.integration.api.prepared import Prepared
 from tests.integration.web.conftest import Browser, Person, enter_as, read, take_away
 from tests.scheduling import edit_action, get_now, post, put
@@ -155,11 +155,8 @@ def test_key_of_an_app_pauses_its_app(
     page = operator.do("/pause", note="ours")
 
     assert "Paused small app shop" in page
-    with engine.connect() as connection:
-        paused = connection.execute(
-            sa.text("SELECT uid FROM small_apps WHERE paused_at IS NOT NULL")
-        ).scalars()
-        assert ["shop"] == list(paused)
+    paused = sa.select(small_apps.c.uid).where(small_apps.c.paused_at.is_not(None))
+    assert [("shop",)] == fetch_rows(engine, paused).all()
 
 
 def test_empty_installation_gets_a_first_action(ada: TestClient, engine: sa.Engine):

@@ -22,12 +22,12 @@ from pydantic import SecretStr
 from starlette.testclient import TestClient
 
 from cli.web_app import make_app
-from models.database.engine import read_clock
 from models.database.tables import sign_ins
 from operations.adapters import identity_provider
 from serving.access.sign_ins import SESSION_FOR
 from serving.limits import Rate, RequestClass, RequestLimits
 from serving.services import Services
+from tests.database import fetch_rows
 from tests.identity_providers import (
     CLIENT,
     SECRET,
@@ -39,6 +39,7 @@ from tests.identity_providers import (
 )
 from tests.integration.api.conftest import make_settings
 from tests.integration.web.conftest import Browser
+from tests.scheduling import get_now
 
 Staff = Callable[..., TestClient]
 
@@ -97,9 +98,8 @@ def enter_rogue(browser: TestClient, rogue: Rogue) -> httpx2.Response:
 
 
 def find_sessions(engine: sa.Engine) -> list[str]:
-    with engine.connect() as connection:
-        kinds = connection.execute(sa.select(sign_ins.c.kind)).scalars()
-        return [kind for kind in kinds if kind != "used"]
+    kinds = fetch_rows(engine, sa.select(sign_ins.c.kind)).scalars()
+    return [kind for kind in kinds if kind != "used"]
 
 
 def demand_nobody(browser: TestClient, engine: sa.Engine) -> None:
@@ -209,23 +209,14 @@ def test_session_ends_with_the_token(staff: Staff, rogue: Rogue, engine: sa.Engi
         (timedelta(minutes=5), timedelta(minutes=5)),
         (timedelta(days=900_000), SESSION_FOR),
     ):
-        with engine.connect() as connection:
-            now = read_clock(connection)
+        now = get_now(engine)
         end = int(now.timestamp()) + int(life.total_seconds())
         rogue.claims = {"exp": end}
         cookie = enter_rogue(staff(rogue.issuer), rogue).headers["set-cookie"]
-        with engine.connect() as connection:
-            kept = (
-                connection.execute(
-                    sa.select(sign_ins.c.expires_at)
-                    .where(sign_ins.c.kind == "session")
-                    .order_by(sign_ins.c.created_at.desc())
-                )
-                .scalars()
-                .first()
-            )
+        sessions = sa.select(sign_ins.c.expires_at).where(sign_ins.c.kind == "session")
+        latest = sessions.order_by(sign_ins.c.created_at.desc()).limit(1)
+        kept = fetch_rows(engine, latest).scalar_one()
 
-        assert kept is not None
         assert -timedelta(seconds=1) <= kept - (now + expected) < timedelta(minutes=1)
         age_s = int(re.findall(r"Max-Age=(\d+)", cookie)[0])
         assert expected.total_seconds() - 60 < age_s <= expected.total_seconds()
