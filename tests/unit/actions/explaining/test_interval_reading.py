@@ -13,26 +13,17 @@ from actions.when.interval import make_interval_rule
 from actions.when.searching import find_occurrences
 from models.fields.zone import load_zone
 from models.when import IntervalModel
+from tests.unit.models.fields.moments import make_locals, zone_names
 
-ZONES = (
-    "UTC",
-    "Europe/Paris",
-    "Africa/Cairo",  # leaves out midnight
-    "Australia/Lord_Howe",  # half an hour
-    "Pacific/Apia",  # left out 30 December 2011
-    "Antarctica/Casey",  # three hours, both ways
-    "Antarctica/Troll",  # two hours
-    "Africa/Casablanca",  # four changes a year
-)
 EVERY = ("P1D", "P2W", "P1DT12H", "P1DT36H", "P1M", "P1M1D", "P1Y", "PT7H", "P1.5D")
 
-moments = st.datetimes(datetime(2009, 1, 1), datetime(2030, 1, 1))  # noqa: DTZ001
+moments = make_locals(2009, 2030)
 
 
 @given(
     st.sampled_from(EVERY),
     moments,
-    st.sampled_from(ZONES),
+    zone_names,
     moments,
     st.timedeltas(timedelta(days=1), timedelta(days=90)),
 )

@@ -15,29 +15,12 @@ from models.fields.zone import get_zone_names, load_zone
 from models.when import CronModel
 from tests.time.oracles import run_cronsim
 from tests.unit.models.expressions.cron_rules import cron_rules
+from tests.unit.models.fields.moments import make_instants, zone_names
 
 PARIS = load_zone("Europe/Paris")
 MINUTE = timedelta(minutes=1)
 
-#: Zones of every sort: no change, an hour, half an hour, at midnight, two hours,
-#: twice a year for Ramadan, a skipped day, seconds in the offset until 1972.
-ZONES = [
-    "UTC",
-    "Europe/Paris",
-    "America/New_York",
-    "Australia/Lord_Howe",
-    "Africa/Cairo",
-    "America/Santiago",
-    "Antarctica/Troll",
-    "Africa/Casablanca",
-    "Asia/Kathmandu",
-    "Europe/Dublin",
-]
-
-instants = st.datetimes(
-    datetime(1970, 1, 5),  # noqa: DTZ001 - made UTC below
-    datetime(2100, 1, 1),  # noqa: DTZ001
-).map(lambda naive: naive.replace(tzinfo=UTC))
+instants = make_instants(1971, 2100)
 
 
 def make_rule(rule: str, zone: str) -> CronRule:
@@ -161,10 +144,7 @@ def test_cronsim_agrees_on_ordinary_days(rule: str, zone: str, start: datetime):
 @example("0 7 * * *", "UTC", datetime(2026, 11, 23, 7, 5, tzinfo=UTC), 5 * MINUTE)
 @example("0 7 * * *", "UTC", datetime(2026, 11, 23, 7, tzinfo=UTC), 5 * MINUTE)
 @given(
-    cron_rules(),
-    st.sampled_from(ZONES),
-    instants,
-    st.timedeltas(timedelta(0), timedelta(days=2)),
+    cron_rules(), zone_names, instants, st.timedeltas(timedelta(0), timedelta(days=2))
 )
 def test_look_back_finds_the_last_of_the_look_ahead(
     rule: str, zone: str, now: datetime, lookback: timedelta

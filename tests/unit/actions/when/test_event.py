@@ -19,6 +19,7 @@ from actions.when.event import (
 )
 from models.fields.delay import Delay
 from models.fields.duration import Duration
+from tests.unit.models.fields.moments import make_instants, zones
 
 UTC_ZONE = ZoneInfo("UTC")
 PARIS = ZoneInfo("Europe/Paris")
@@ -119,10 +120,6 @@ def test_days_of_a_catch_up_have_24_hours() -> None:
     assert 31 * DAY + timedelta(hours=26) == longest_elapsed(Duration.parse("P1M"))
 
 
-ZONES = st.sampled_from(
-    [UTC_ZONE, PARIS, APIA, CAIRO]
-    + [ZoneInfo(name) for name in ("America/St_Johns", "Antarctica/Casey")]
-)
 DELAYS = st.builds(
     Delay,
     st.builds(
@@ -133,14 +130,9 @@ DELAYS = st.builds(
     ),
     st.none() | st.times().map(lambda at: at.replace(second=0, microsecond=0)),
 )
-INSTANTS = st.datetimes(
-    datetime(1975, 1, 1),  # noqa: DTZ001 - hypothesis wants naive bounds
-    datetime(2150, 1, 1),  # noqa: DTZ001
-    timezones=st.just(UTC),
-)
 #: Around clock changes, and the day that Samoa left out.
 EVENTFUL = st.one_of(
-    INSTANTS,
+    make_instants(1975, 2150),
     st.sampled_from(
         [
             datetime(2011, 12, 30, 10, tzinfo=UTC),
@@ -154,7 +146,7 @@ EVENTFUL = st.one_of(
 )
 
 
-@given(EVENTFUL, DELAYS, ZONES, st.timedeltas(timedelta(), DAY))
+@given(EVENTFUL, DELAYS, zones, st.timedeltas(timedelta(), DAY))
 def test_every_event_is_within_the_window_of_its_occurrence(
     event_at: datetime, delay: Delay, zone: ZoneInfo, longer: timedelta
 ) -> None:
@@ -170,7 +162,7 @@ def test_every_event_is_within_the_window_of_its_occurrence(
         assert first <= event_at <= last
 
 
-@given(EVENTFUL, DELAYS, ZONES, st.timedeltas(timedelta(), 9 * DAY))
+@given(EVENTFUL, DELAYS, zones, st.timedeltas(timedelta(), 9 * DAY))
 def test_no_later_event_is_due_before_the_earliest_occurrence(
     event_at: datetime, delay: Delay, zone: ZoneInfo, later: timedelta
 ) -> None:
@@ -181,7 +173,7 @@ def test_no_later_event_is_due_before_the_earliest_occurrence(
     assert bound <= event_occurrence(event_at + later, delay, zone)
 
 
-@given(EVENTFUL, DELAYS, ZONES)
+@given(EVENTFUL, DELAYS, zones)
 def test_the_audit_comes_to_the_same_occurrence(
     event_at: datetime, delay: Delay, zone: ZoneInfo
 ) -> None:
@@ -189,7 +181,7 @@ def test_the_audit_comes_to_the_same_occurrence(
     assert event_occurrence(event_at, delay, zone) == read_delay(event_at, delay, zone)
 
 
-@given(EVENTFUL, DELAYS, ZONES)
+@given(EVENTFUL, DELAYS, zones)
 def test_no_occurrence_is_further_than_the_longest(
     event_at: datetime, delay: Delay, zone: ZoneInfo
 ) -> None:

@@ -10,17 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actions.when.local_time import get_stretch, resolve_fixed
-
-ZONES = (
-    "UTC",
-    "Europe/Paris",
-    "America/New_York",
-    "Australia/Lord_Howe",
-    "Pacific/Apia",
-    "Africa/Casablanca",
-    "Antarctica/Casey",
-    "America/Recife",
-)
+from tests.unit.models.fields.moments import make_instants, zones
 
 
 @pytest.mark.parametrize(
@@ -72,23 +62,9 @@ def test_change_at_new_year_is_seen_from_both_years() -> None:
     assert timedelta(days=1) == after.first - after.left
 
 
-@given(
-    st.datetimes(
-        datetime(1900, 1, 1),  # noqa: DTZ001 - hypothesis wants naive bounds
-        datetime(9990, 1, 1),  # noqa: DTZ001
-        timezones=st.just(UTC),
-    )
-    | st.datetimes(
-        datetime(1995, 1, 1),  # noqa: DTZ001
-        datetime(2040, 1, 1),  # noqa: DTZ001
-        timezones=st.just(UTC),
-    ),
-    st.sampled_from(ZONES),
-    st.floats(0, 1),
-)
-def test_stretches_are_even(instant: datetime, name: str, part: float) -> None:
+@given(make_instants(1900, 9990) | make_instants(1995, 2040), zones, st.floats(0, 1))
+def test_stretches_are_even(instant: datetime, zone: ZoneInfo, part: float) -> None:
     """The offset is that of the zone, from the first instant to the last."""
-    zone = ZoneInfo(name)
     stretch = get_stretch(zone, instant)
     second = timedelta(seconds=1)
     length = stretch.ends_at - second - stretch.starts_at

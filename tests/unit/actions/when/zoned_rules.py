@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from random import Random
 
 from hypothesis import strategies as st
@@ -12,8 +12,8 @@ from actions.when.interval import IntervalRule
 from models.errors import RuleError
 from models.expressions.calendar import CalendarExpression
 from models.fields.duration import Duration
-from models.fields.zone import load_zone
 from tests.unit.actions.when.calendar_oracle import make_rule
+from tests.unit.models.fields.moments import make_instants, zones
 
 #: Zones and instants at which their clocks change, by less than three hours.
 CHANGES = [
@@ -31,21 +31,8 @@ CHANGES = [
     ("Africa/Monrovia", "1972-01-07T00:44:30+00:00"),
 ]
 
-INTERVAL_ZONES = (
-    *("UTC", "Europe/Paris", "America/New_York"),
-    *("Australia/Lord_Howe", "Pacific/Apia", "Antarctica/Casey"),
-)
-
-days_with_changes = st.datetimes(
-    datetime(2009, 1, 1),  # noqa: DTZ001 - hypothesis wants naive bounds
-    datetime(2030, 1, 1),  # noqa: DTZ001
-    timezones=st.just(UTC),
-)
-instants = days_with_changes | st.datetimes(
-    datetime(1900, 1, 1),  # noqa: DTZ001
-    datetime(9900, 1, 1),  # noqa: DTZ001
-    timezones=st.just(UTC),
-)
+days_with_changes = make_instants(2009, 2030)
+instants = days_with_changes | make_instants(1900, 9900)
 _seconds = st.integers(0, 3_000_000).map(lambda count: timedelta(seconds=count))
 interval_rules = st.builds(
     IntervalRule,
@@ -56,7 +43,7 @@ interval_rules = st.builds(
         _seconds | st.just(timedelta()),
     ).filter(lambda every: every.is_calendar or every.rest >= timedelta(minutes=1)),
     days_with_changes.map(lambda anchor: anchor.replace(microsecond=0)),
-    st.sampled_from(INTERVAL_ZONES).map(load_zone),
+    zones,
 )
 
 
@@ -73,10 +60,4 @@ _expressions = (
     .map(lambda seed: _parse_or_none(make_rule(Random(seed))))
     .filter(bool)
 )
-calendar_rules = st.builds(
-    CalendarRule,
-    _expressions,
-    st.sampled_from(
-        ["UTC", "Pacific/Apia", "Antarctica/Casey", *(zone for zone, _ in CHANGES)]
-    ).map(load_zone),
-)
+calendar_rules = st.builds(CalendarRule, _expressions, zones)

@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from models.errors import RuleError
 from models.fields.zone import first_instant_at, get_zone_names, load_zone
+from tests.unit.models.fields.moments import make_locals, zones
 
 
 def test_zone_is_known_by_its_name():
@@ -81,9 +81,6 @@ def test_what_is_no_name_is_refused(name: str):
     assert caught.value.hint
 
 
-ZONES = ("UTC", "Europe/Paris", "Australia/Lord_Howe", "Pacific/Apia", "America/Nuuk")
-
-
 @pytest.mark.parametrize(
     ("local", "zone", "instant"),
     [
@@ -109,16 +106,9 @@ def test_first_instant_at(local: str, zone: str, instant: str) -> None:
     assert datetime.fromisoformat(instant) == actual
 
 
-@given(
-    st.datetimes(
-        datetime(1970, 1, 1),  # noqa: DTZ001 - local times have no zone
-        datetime(2050, 1, 1),  # noqa: DTZ001
-    ),
-    st.sampled_from(ZONES),
-)
-def test_it_is_the_first(local: datetime, name: str) -> None:
+@given(make_locals(1970, 2050), zones)
+def test_it_is_the_first(local: datetime, zone: ZoneInfo) -> None:
     """The clock shows the time or a later one, and an earlier one just before."""
-    zone = ZoneInfo(name)
     instant = first_instant_at(local, zone)
     just_before = instant - timedelta(microseconds=1)
 
