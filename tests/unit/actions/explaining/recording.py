@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from actions.explaining.recorded import RecordedOperation, Revision
 from actions.explaining.why import History
-from tests.scheduling import TASK
+from tests.scheduling import MINUTE, TASK
 
 NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
-MINUTE = timedelta(minutes=1)
 
 
 def make_operation(at: datetime, number: int = 1, **changes: Any) -> RecordedOperation:

@@ -94,20 +94,12 @@ def make_operation(
     return recording.make_operation(occurrence, number, **known)
 
 
-def make_history(
-    revisions: Sequence[Revision],
-    decided: Sequence[RecordedOperation],
-    *,
-    catches_up: bool = False,
-) -> ActionHistory:
-    return ActionHistory("action", "app", revisions, decided, (), catches_up=catches_up)
-
-
 def find(
     timing: str, decided: Sequence[RecordedOperation], *later: Revision
 ) -> list[tuple[Fault, datetime]]:
     """Return fault and occurrence of each finding."""
-    history = make_history([make_revision(timing), *later], decided)
+    revisions = [make_revision(timing), *later]
+    history = ActionHistory("action", "app", revisions, decided, (), catches_up=False)
     findings = audit_action(history, since=START, until=END)
     return [(finding.fault, finding.occurrence) for finding in findings]
 
@@ -259,20 +251,14 @@ def test_backfill_is_no_fault():
     before = replace(first, occurrence=first.occurrence + 3 * SECOND, **late)
 
     backfilled = [replace(each, **late) for each in (first, second, third)]
-    found = [before, missed, *backfilled, *others]
 
-    assert [] == audit_action(
-        make_history([make_revision(timing)], found), since=START, until=END
-    )
+    assert [] == find(timing, [before, missed, *backfilled, *others])
 
 
 def test_what_only_a_backfill_left_out_is_still_a_miss():
     """The backfill of one day does not excuse the next one."""
     timing = TIMINGS["cron"]
-    first, _second, *others = decide(timing)
+    first, second, *others = decide(timing)
+    backfilled = replace(first, trigger="backfill", recorded_at=END)
 
-    decided = [replace(first, trigger="backfill", recorded_at=END), *others]
-    history = make_history([make_revision(timing)], decided)
-    (finding,) = audit_action(history, since=START, until=END)
-
-    assert Fault.MISS == finding.fault
+    assert [(Fault.MISS, second.occurrence)] == find(timing, [backfilled, *others])

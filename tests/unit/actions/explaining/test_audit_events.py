@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -18,12 +18,11 @@ from actions.explaining.recorded import (
     Revision,
 )
 from models.operation import RecipientFilterModel
+from tests.scheduling import DAY, MINUTE
 from tests.unit.actions.explaining import recording
 
 START = datetime(2026, 11, 1, tzinfo=UTC)
-END = START + timedelta(days=20)
-DAY = timedelta(days=1)
-MINUTE = timedelta(minutes=1)
+END = START + 20 * DAY
 
 #: A day after each of three users was seen, on three days.
 SEEN = [
@@ -48,11 +47,6 @@ def decide(
 DECIDED = [decide(n, DUE[n], event.user_id) for n, event in enumerate(SEEN)]
 
 
-def keep_all(_who: RecipientFilterModel | None, _user_id: str) -> bool:
-    """Leave nobody out."""
-    return True
-
-
 def make_history(
     revisions: Sequence[Revision],
     events: Sequence[RecordedEvent],
@@ -65,15 +59,13 @@ def find(
     decided: Sequence[RecordedOperation],
     *revisions: Revision,
     events: Sequence[RecordedEvent] = SEEN,
+    since: datetime = START,
     until: datetime = END,
+    keeps: Callable[[RecipientFilterModel | None, str], bool] = lambda *_: True,
 ) -> list[tuple[Fault, datetime]]:
     """Return fault and occurrence of each finding."""
-    findings = audit_event_action(
-        make_history(revisions or [make_revision()], events, decided),
-        since=START,
-        until=until,
-        keeps=keep_all,
-    )
+    history = make_history(revisions or [make_revision()], events, decided)
+    findings = audit_event_action(history, since=since, until=until, keeps=keeps)
     return [(finding.fault, finding.occurrence) for finding in findings]
 
 
@@ -112,15 +104,11 @@ def test_months_step_the_local_calendar():
         effective_from=at,
         recorded_at=at,
     )
-    findings = audit_event_action(
-        make_history([monthly], [RecordedEvent("app.seen", "ann", at, at)], []),
-        since=at,
-        until=at + 60 * DAY,
-        keeps=keep_all,
-    )
+    seen = [RecordedEvent("app.seen", "ann", at, at)]
 
-    expected = datetime(2026, 2, 28, 12, tzinfo=UTC)
-    assert [expected] == [finding.occurrence for finding in findings]
+    found = find([], monthly, events=seen, since=at, until=at + 60 * DAY)
+
+    assert [(Fault.MISS, datetime(2026, 2, 28, 12, tzinfo=UTC))] == found
 
 
 @pytest.mark.parametrize(
@@ -187,14 +175,10 @@ def test_users_whom_the_recipients_leave_out_are_not_missed():
         return user_id == "ann"
 
     recipients = {"groups": ["all"]}
-    findings = audit_event_action(
-        make_history([make_revision(recipients=recipients)], SEEN, []),
-        since=START,
-        until=END,
-        keeps=keep_ann,
-    )
 
-    assert [DUE[0]] == [finding.occurrence for finding in findings]
+    found = find([], make_revision(recipients=recipients), keeps=keep_ann)
+
+    assert [(Fault.MISS, DUE[0])] == found
     who = RecipientFilterModel.model_validate(recipients)
     assert [(who, "ann"), (who, "bob"), (who, "cem")] == asked
 

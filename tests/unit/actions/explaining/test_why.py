@@ -12,9 +12,9 @@ import pytest
 
 from actions.explaining.recorded import RecordedOperation, Revision
 from actions.explaining.why import History, Verdict, WhyAnswer, explain
-from tests.scheduling import TASK
+from tests.scheduling import DAY, MINUTE, TASK
 from tests.unit.actions.explaining import recording
-from tests.unit.actions.explaining.recording import MINUTE, make_range, make_revision
+from tests.unit.actions.explaining.recording import make_range, make_revision
 
 CREATED = datetime(2026, 11, 2, 9, tzinfo=UTC)
 MONDAY = datetime(2026, 11, 9, 7, tzinfo=UTC)
@@ -86,7 +86,7 @@ def test_an_instant_between_is_not_due_and_names_its_neighbours() -> None:
     assert expected == (answer.verdict, answer.previous, answer.following)
 
 
-DAY, WEEK = timedelta(days=1), timedelta(days=7)
+WEEK = 7 * DAY
 A_DAY_LATER, SOON = CREATED + DAY, MONDAY + timedelta(seconds=1)
 BROKEN = replace(FIRST, timing=MONDAYS.replace("0 7", "61 7"))
 
@@ -286,23 +286,23 @@ MOVED = (
 )
 
 
-def test_moved_run_says_from_which_day() -> None:
-    """The operation of Monday stands for the Sunday before it."""
-    revision = replace(FIRST, timing=MOVED % "after")
+@pytest.mark.parametrize(
+    ("at", "verdict", "day"),
+    [
+        (MONDAY, Verdict.RAN, "8 November 2026"),
+        (MONDAY + 2 * WEEK, Verdict.WILL_RUN, "22 November 2026"),
+    ],
+)
+def test_moved_run_says_from_which_day(
+    at: datetime, verdict: Verdict, day: str
+) -> None:
+    """The operation of Monday stands for the Sunday before it, decided or not."""
+    moved = replace(FIRST, timing=MOVED % "after")
 
-    (answer,) = explain(make_history(make_operation(), revisions=(revision,)), MONDAY)
+    answer = ask(make_history(make_operation(), revisions=(moved,)), at)
 
-    assert "it succeeded; it was moved from 8 November 2026 (except)" == answer.text
-
-
-def test_occurrence_that_will_be_moved_says_from_which_day() -> None:
-    """Before it is decided, too."""
-    history = make_history(revisions=(replace(FIRST, timing=MOVED % "after"),))
-
-    (answer,) = explain(history, MONDAY + timedelta(days=14))
-
-    assert answer.verdict is Verdict.WILL_RUN
-    assert answer.text.endswith("; it was moved from 22 November 2026 (except)")
+    assert verdict == answer.verdict
+    assert answer.text.endswith(f"; it was moved from {day} (except)")
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_excepted_day_says_what_became_of_its_occurrence(
     """It was moved to another instant, or left out."""
     history = make_history(revisions=(replace(FIRST, timing=timing),))
 
-    (answer,) = explain(history, MONDAY + timedelta(days=6))
+    answer = ask(history, MONDAY + 6 * DAY)
 
     assert answer.verdict is Verdict.NOT_DUE
     expected = f"15 November 2026 is excepted, so its occurrence {became}"
@@ -327,28 +327,21 @@ def test_excepted_day_says_what_became_of_its_occurrence(
 
 
 @pytest.mark.parametrize(
-    ("at", "previous"),
+    ("first", "at", "previous"),
     [
-        (CREATED + MINUTE, None),
-        (MONDAY, None),
-        (MONDAY + MINUTE, MONDAY),
-        (MONDAY + timedelta(days=7), MONDAY),
+        (FIRST, CREATED + MINUTE, None),
+        (FIRST, MONDAY, None),
+        (FIRST, MONDAY + MINUTE, MONDAY),
+        (FIRST, MONDAY + WEEK, MONDAY),
+        # it is in effect from the instant of the post on, that very one included
+        (saved(MONDAY), MONDAY + MINUTE, MONDAY),
     ],
 )
 def test_no_occurrence_before_the_action_existed_is_named(
-    at: datetime, previous: datetime | None
+    first: Revision, at: datetime, previous: datetime | None
 ) -> None:
     """It was posted on a Monday at nine; that its rule was due at seven is no news."""
-    assert previous == ask(make_history(), at).previous
-
-
-def test_occurrence_of_the_instant_of_the_post_is_named() -> None:
-    """The rule is in effect from then on, that very instant included."""
-    first = replace(FIRST, recorded_at=MONDAY, effective_from=MONDAY)
-
-    answer = ask(make_history(revisions=(first,)), MONDAY + MINUTE)
-
-    assert MONDAY == answer.previous
+    assert previous == ask(make_history(revisions=(first,)), at).previous
 
 
 PARIS = {"timezone": "Europe/Paris"}

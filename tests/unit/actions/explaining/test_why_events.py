@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -12,13 +11,9 @@ import pytest
 
 from actions.explaining.recorded import RecordedEvent, RecordedOperation, Revision
 from actions.explaining.why import Verdict, WhyAnswer, explain
+from tests.scheduling import MINUTE
 from tests.unit.actions.explaining import recording
-from tests.unit.actions.explaining.recording import (
-    MINUTE,
-    NOW,
-    make_history,
-    make_range,
-)
+from tests.unit.actions.explaining.recording import NOW, make_history, make_range
 
 POSTED = datetime(2026, 11, 1, tzinfo=UTC)
 SEEN = datetime(2026, 11, 9, 7, 0, 20, tzinfo=UTC)
@@ -61,14 +56,11 @@ def test_without_an_event_nothing_is_due(at: datetime, words: str):
 
 def test_time_of_day_that_events_wait_for_is_named():
     """The event of a day before is due at nine, and at no other minute."""
-    revision = make_revision()
     when = {"after": "app.seen", "delay": "P1D", "at": "09:00", "timezone": "UTC"}
-    revision = replace(revision, document={**(revision.document or {}), "when": when})
-    nine = DUE.replace(hour=9, minute=0)
-    nine += timedelta(days=nine < DUE)
+    revision = make_revision(when=when)
 
     assert ask(revision, at=DUE + 2 * MINUTE).text.endswith("they wait for 09:00, UTC")
-    assert ask(revision, at=nine).text.startswith("user ann")
+    assert ask(revision, at=DUE.replace(hour=9)).text.startswith("user ann")
 
 
 def test_an_event_whose_delay_has_not_passed_will_run():

@@ -11,9 +11,8 @@ import pytest
 
 from actions.explaining.recorded import FormerAction
 from actions.explaining.why import Verdict, explain
-from tests.scheduling import TASK
+from tests.scheduling import MINUTE, TASK
 from tests.unit.actions.explaining.recording import (
-    MINUTE,
     NOW,
     make_history,
     make_operation,

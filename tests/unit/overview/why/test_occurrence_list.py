@@ -13,9 +13,9 @@ from actions.explaining.recorded import RecordedEvent, Revision
 from actions.explaining.why import History, Verdict, explain
 from models.revision import Change
 from overview.why.occurrence_list import Moment, list_moments
+from tests.scheduling import DAY, MINUTE
 from tests.unit.actions.explaining import recording
 from tests.unit.actions.explaining.recording import (
-    MINUTE,
     REMINDER,
     make_operation,
     make_range,
@@ -25,7 +25,6 @@ from tests.unit.actions.explaining.recording import (
 CREATED = datetime(2026, 11, 2, 9, tzinfo=UTC)
 SEVEN = datetime(2026, 11, 9, 7, tzinfo=UTC)
 NOW = datetime(2026, 11, 12, 12, tzinfo=UTC)
-DAY = timedelta(days=1)
 DAILY = '{"when":[{"cron_rule":"0 7 * * *","timezone":"UTC"}]}'
 NOON = '{"when":[{"cron_rule":"0 12 * * *","timezone":"UTC"}]}'
 SPREAD = '{"jitter":"PT2H","when":[{"cron_rule":"0 7 * * *","timezone":"UTC"}]}'
