@@ -4,60 +4,38 @@ from __future__ import annotations
 
 from tests.unit.models.documents import Bad, app, domain, event, source, user
 
+WHICH_SERVICE = "which service of PagerDuty", "?routing_key=KEY"
+
 APPS = [
     Bad("[]", "", "[] is not an object", "one JSON object"),
     Bad("{}", "/uid", "missing", '"uid": "shop"'),
     Bad(app(timezone="Paris"), "/timezone", "'Paris'", "Europe/Paris"),
     Bad(app(notices={"mail": "a@b"}), "/notices/mail", "not a list", "ops@example"),
-    Bad(
-        app(notices={"mail": ["a"]}),
-        "/notices/mail/0",
-        "not a mail address",
-        "@example",
-    ),
+    Bad(app(notices={"mail": ["a"]}), "/notices/mail/0", "not a mail", "@example"),
     Bad(app(notices={"mail": ["a@b"] * 21}), "/notices/mail", "21", "at most 20"),
     Bad(app(notices={"webhook": "x"}), "/notices/webhook", "http", "https://"),
-    Bad(
-        app(notices={"webhook": "https://events.pagerduty.com/v2/enqueue"}),
-        "/notices/webhook",
-        "which service of PagerDuty",
-        "?routing_key=KEY",
-    ),
-    Bad(
-        app(notices={"webhook": "https://x.example/v2?routing_key=#pagerduty"}),
-        "/notices/webhook",
-        "which service of PagerDuty",
-        "?routing_key=KEY",
+    *(
+        Bad(app(notices={"webhook": url}), "/notices/webhook", *WHICH_SERVICE)
+        for url in (
+            "https://events.pagerduty.com/v2/enqueue",
+            "https://x.example/v2?routing_key=#pagerduty",
+        )
     ),
     Bad(app(notices="a@b"), "/notices", "not an object", "ops@example.com"),
-    Bad(
-        app(mail={"reply_to": "a@b\r\nBcc: c@d"}),
-        "/mail/reply_to",
-        "not a mail address",
-        "@example",
+    *(
+        Bad(app(mail={key: value}), f"/mail/{key}", *said)
+        for key, value, *said in [
+            ("reply_to", "a@b\r\nBcc: c@d", "not a mail address", "@example"),
+            ("from_address", "é@b", "letters", "xn--"),
+            ("from_name", "a\nb", "control", "one line"),
+            ("from_name", "a" * 101, "101", "100"),
+            ("unsubscribe", "http://a.b", "begins", "https"),
+            ("unsubscribe", "mailto:a", "not a mail", "ada@"),
+            ("unsubscribe", "https://a.b/>\r\nBcc:c@d", "written as %XX", "mailto:"),
+            ("unsubscribe", "mailto:a@b?subject=x\ny", "control", "mailto:"),
+            ("locale", "french!", "not a locale", "fr-CH"),
+        ]
     ),
-    Bad(app(mail={"from_address": "é@b"}), "/mail/from_address", "letters", "xn--"),
-    Bad(app(mail={"from_name": "a\nb"}), "/mail/from_name", "control", "one line"),
-    Bad(app(mail={"from_name": "a" * 101}), "/mail/from_name", "101", "100"),
-    Bad(
-        app(mail={"unsubscribe": "http://a.b"}), "/mail/unsubscribe", "begins", "https"
-    ),
-    Bad(
-        app(mail={"unsubscribe": "mailto:a"}), "/mail/unsubscribe", "not a mail", "ada@"
-    ),
-    Bad(
-        app(mail={"unsubscribe": "https://a.b/>\r\nBcc:c@d"}),
-        "/mail/unsubscribe",
-        "written as %XX",
-        "mailto:",
-    ),
-    Bad(
-        app(mail={"unsubscribe": "mailto:a@b?subject=x\ny"}),
-        "/mail/unsubscribe",
-        "control character",
-        "mailto:",
-    ),
-    Bad(app(mail={"locale": "french!"}), "/mail/locale", "not a locale", "fr-CH"),
     Bad(app(users={}), "/users", "{} is not a list", '"id": "u1"'),
     Bad(app(users=[{}]), "/users/0/id", "missing", '"id": "u1"'),
     Bad(app(users=[{"id": "a"}, {"id": "a"}]), "/users/1/id", "more than once", "Keep"),
@@ -70,13 +48,11 @@ APPS = [
     Bad(user(expires_at=0), "/users/0/expires_at", "0 is not a date", "in quotes"),
     Bad(
         app(domains=[{"name": name, "source": {"file": "a.csv"}} for name in "aa"]),
-        "/domains/1/name",
-        "more than once",
-        "Keep one",
+        *("/domains/1/name", "more than once", "Keep one"),
     ),
-    *(
-        Bad(domain(columns=value), f"/domains/0/columns{at}", *said)
-        for value, at, *said in [({"x": {"unit": "x" * 21}}, "/x/unit", "21", "20")]
+    Bad(
+        domain(columns={"x": {"unit": "x" * 21}}),
+        *("/domains/0/columns/x/unit", "21", "20"),
     ),
     Bad(domain(title=" "), "/domains/0/title", "empty", "1 to 200"),
     Bad(domain(description="a\nb"), "/domains/0/description", "control", "one line"),
@@ -85,71 +61,46 @@ APPS = [
     Bad(source(path="a.csv"), "/domains/0/source/path", "'path'", "file, url, sql"),
     Bad(source(url="s3://a"), "/domains/0/source/url", "does not begin", "https"),
     Bad(source(sql="select 1"), "/domains/0/source", "one is missing", "operator"),
-    Bad(
-        source(sql="select 1", database="postgresql://a:secret@b/c"),
-        "/domains/0/source/database",
-        "'database' is not a known key",
-        "connection",
-    ),
-    Bad(
-        source(sql="select 1", connection="a b"),
-        "/domains/0/source/connection",
-        "'a b' cannot name",
-        "warehouse",
+    *(
+        Bad(source(sql="select 1", **given), f"/domains/0/source{at}", *said)
+        for given, at, *said in [
+            ({"database": "sqlite:///x"}, "/database", "not a known key", "connection"),
+            ({"connection": "a b"}, "/connection", "'a b' cannot name", "warehouse"),
+            ({"connection": "erp", "format": "csv"}, "", "'format'", "Leave 'format'"),
+        ]
     ),
     Bad(source(file="../x.csv"), "/domains/0/source/file", "leads out", "sales.csv"),
     Bad(source(file="a/.env"), "/domains/0/source/file", "hidden", "sales.csv"),
-    Bad(
-        source(sql="select 1", connection="erp", format="csv"),
-        "/domains/0/source",
-        "'format'",
-        "Leave 'format' out",
-    ),
-    Bad(
-        source(file="a.xls", format="xls"),
-        "/domains/0/source/format",
-        "'xls' is not a known value",
-        "csv, json, jsonl, ndjson, parquet",
-    ),
+    Bad(source(file="a", format="xls"), "/domains/0/source/format", "'xls'", "parquet"),
     Bad(app(templates=[]), "/templates", "[] is not an object", "inactive"),
-    Bad(
-        app(templates={"": {"subject": "a", "text": "b"}}), "/templates/", "empty", "1"
-    ),
-    Bad(app(templates={"a": {"text": "b"}}), "/templates/a/subject", "missing", "miss"),
-    Bad(app(templates={"a": {"subject": "b"}}), "/templates/a", "neither", "text"),
-    Bad(
-        app(templates={"a": {"subject": "b\nc", "text": "d"}}),
-        "/templates/a/subject",
-        "one line",
-        "one line",
-    ),
-    Bad(
-        app(templates={"a": {"subject": "b", "text": "c\r\n{{ user.name }"}}),
-        "/templates/a/text",
-        "Line 2: unexpected '}'",
-        "Jinja2",
-    ),
-    Bad(
-        app(templates={"a": {"subject": "{{ x | uper }}", "text": "c"}}),
-        "/templates/a/subject",
-        "Line 1: there is no filter 'uper'",
-        "mean 'upper'",
-    ),
-    Bad(
-        app(templates={"a": {"subject": "b", "html": "{{" + "(" * 5000}}),
-        "/templates/a/html",
-        "nested too deeply",
-        "fewer brackets",
+    Bad(app(templates={"": {"text": "b"}}), "/templates/", "empty", "1 to 200"),
+    *(
+        Bad(app(templates={"a": template}), f"/templates/a{at}", *said)
+        for template, at, *said in [
+            ({"text": "b"}, "/subject", "missing", "miss"),
+            ({"subject": "b"}, "", "neither", "text"),
+            ({"subject": "b\nc", "text": "d"}, "/subject", "one line", "one line"),
+            (
+                {"subject": "b", "text": "c\r\n{{ user.name }"},
+                *("/text", "Line 2: unexpected '}'", "Jinja2"),
+            ),
+            (
+                {"subject": "{{ x | uper }}", "text": "c"},
+                *("/subject", "Line 1: there is no filter 'uper'", "mean 'upper'"),
+            ),
+            (
+                {"subject": "b", "html": "{{" + "(" * 5000},
+                *("/html", "nested too deeply", "fewer brackets"),
+            ),
+        ]
     ),
     Bad(app(documents={"design": []}), "/documents/design", "not an object", "{}"),
-    Bad(
-        app(holidays={"fr": ["x"]}), "/holidays/fr/0", "'x' is not a date", "2026-12-25"
-    ),
-    Bad(
-        app(holidays={"fr": [{"calendar": "de"}]}),
-        "/holidays/fr/0/calendar",
-        "not a known key",
-        "from, until",
+    *(
+        Bad(app(holidays={"fr": [day]}), f"/holidays/fr/0{at}", *said)
+        for day, at, *said in [
+            ("x", "", "'x' is not a date", "2026-12-25"),
+            ({"calendar": "de"}, "/calendar", "not a known key", "from, until"),
+        ]
     ),
 ]
 

@@ -49,8 +49,22 @@ def find_problems(
     return caught.value.problems
 
 
-def check_refused(read: Callable[[str | bytes], object], bad: Bad) -> None:
-    """Fail unless *bad* is refused with its pointer, reason and hint."""
+@pytest.mark.parametrize(
+    ("read", "bad"),
+    [
+        pytest.param(read, bad, id=f"{kind}-{number}")
+        for kind, read, rows in (
+            ("action", read_action, ACTIONS),
+            ("app", read_small_app, APPS),
+            ("event", read_events, EVENTS),
+        )
+        for number, bad in enumerate(rows)
+    ],
+)
+def test_bad_document_is_refused_with_reason(
+    read: Callable[[str | bytes], object], bad: Bad
+):
+    """Each malformed one is refused with a pointer, a reason and a way out."""
     problems = find_problems(read, bad.text)
 
     said = [
@@ -62,24 +76,6 @@ def check_refused(read: Callable[[str | bytes], object], bad: Bad) -> None:
     ]
     assert said, problems
     assert all(problem.message and problem.hint for problem in problems)
-
-
-@pytest.mark.parametrize("bad", ACTIONS, ids=range(len(ACTIONS)))
-def test_bad_action_is_refused_with_reason(bad: Bad):
-    """Each malformed action is refused with a pointer, a reason and a way out."""
-    check_refused(read_action, bad)
-
-
-@pytest.mark.parametrize("bad", APPS, ids=range(len(APPS)))
-def test_bad_small_app_is_refused_with_reason(bad: Bad):
-    """Each malformed small app is refused with a pointer, a reason and a way out."""
-    check_refused(read_small_app, bad)
-
-
-@pytest.mark.parametrize("bad", EVENTS, ids=range(len(EVENTS)))
-def test_bad_event_is_refused_with_reason(bad: Bad):
-    """Each malformed event is refused with a pointer, a reason and a way out."""
-    check_refused(read_events, bad)
 
 
 def test_first_example_is_accepted_as_it_is():
@@ -201,6 +197,20 @@ def test_all_of_it_has_one_canonical_form(
 ):
     """All domains, and all three parts."""
     assert kept == action_document(read_action(steps(**asked)))["operations"]
+
+
+def test_schema_and_byte_order_mark_are_passed_over():
+    """What editors write for themselves is neither refused nor stored."""
+    plain = action()
+    named = json.dumps({"$schema": "action.schema.json", **json.loads(plain)})
+
+    for text in (f"\ufeff{plain}", b"\xef\xbb\xbf" + named.encode(), named):
+        assert read_action(plain) == read_action(text)
+    assert "$schema" not in action_document(read_action(named))
+    lines = f"\ufeff{action(name='a')}\n{action(name='b')}\n"
+    many = read_actions(lines.encode())
+    assert isinstance(many, tuple)
+    assert 2 == len(many)
 
 
 def test_null_is_absent():
