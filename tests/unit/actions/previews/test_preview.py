@@ -107,71 +107,53 @@ def test_repeated_time_is_explained() -> None:
     ] == [each.notes for each in shown.occurrences]
 
 
+INSTEAD = "does not exist: runs at 03:00 instead"
+AT_FIRST = "comes twice: runs once, at the first pass"
+
+
 @pytest.mark.parametrize(
-    ("when", "notes"),
+    ("when", "spring", "autumn"),
     [
-        (
-            in_paris("30 2 * * *"),
-            (
-                f"{SPRING}; 02:30 does not exist: runs at 03:00 instead",
-                f"{AUTUMN}; 02:30 comes twice: runs once, at the first pass",
-            ),
-        ),
+        (in_paris("30 2 * * *"), f"02:30 {INSTEAD}", f"02:30 {AT_FIRST}"),
         (
             in_paris("*/30 * * * *"),
-            (
-                f"{SPRING}; 02:00 and 02:30 do not exist: no runs of their own",
-                f"{AUTUMN}; 02:00 and 02:30 come twice: runs both times",
-            ),
+            "02:00 and 02:30 do not exist: no runs of their own",
+            "02:00 and 02:30 come twice: runs both times",
         ),
         # 03:00 is due anyway, and counts once
         (
             in_paris("0 2,3 * * *"),
-            (
-                f"{SPRING}; 02:00 does not exist: no run of its own",
-                f"{AUTUMN}; 02:00 comes twice: runs once, at the first pass",
-            ),
+            "02:00 does not exist: no run of its own",
+            f"02:00 {AT_FIRST}",
         ),
         (
             {"calendar": "Sun 02:15 Europe/Paris"},
-            (
-                f"{SPRING}; 02:15 does not exist: runs at 03:00 instead",
-                f"{AUTUMN}; 02:15 comes twice: runs once, at the first pass",
-            ),
+            *(f"02:15 {INSTEAD}", f"02:15 {AT_FIRST}"),
         ),
         (
             {"calendar": "*-*-* *:*:00", "timezone": "Europe/Paris"},
-            (
-                f"{SPRING}; {MANY} do not exist: no runs of their own",
-                f"{AUTUMN}; {MANY} come twice: runs both times",
-            ),
+            f"{MANY} do not exist: no runs of their own",
+            f"{MANY} come twice: runs both times",
         ),
-        (
-            grid("P1M", "2026-01-31T02:30"),
-            (f"{AUTUMN}; 02:30 comes twice: runs once, at the first pass",),
-        ),
-        (grid("PT24H", "2026-01-01T07:00"), (f"{SPRING}; {ELAPSED}",)),
-        (grid("P1DT12H", "2026-01-01T07:00"), (f"{SPRING}; {ELAPSED}",)),
-        (
-            grid("P1D", "2026-01-01T02:30"),
-            (
-                f"{SPRING}; 02:30 does not exist: runs at 03:00 instead",
-                f"{AUTUMN}; 02:30 comes twice: runs once, at the first pass",
-            ),
-        ),
-        (grid("P1W", "2026-01-01T07:00"), ()),
-        (in_paris("0 7 * * *"), ()),
-        (in_paris("30 2 * * 3"), ()),
-        ({"cron_rule": "30 2 * * *"}, ()),
-        ({"every": "PT24H"}, ()),
-        ({"due_date": "2026-12-01T02:30", "timezone": "Europe/Paris"}, ()),
+        (grid("P1M", "2026-01-31T02:30"), None, f"02:30 {AT_FIRST}"),
+        (grid("PT24H", "2026-01-01T07:00"), ELAPSED, None),
+        (grid("P1DT12H", "2026-01-01T07:00"), ELAPSED, None),
+        (grid("P1D", "2026-01-01T02:30"), f"02:30 {INSTEAD}", f"02:30 {AT_FIRST}"),
+        (grid("P1W", "2026-01-01T07:00"), None, None),
+        (in_paris("0 7 * * *"), None, None),
+        (in_paris("30 2 * * 3"), None, None),
+        ({"cron_rule": "30 2 * * *"}, None, None),
+        ({"every": "PT24H"}, None, None),
+        ({"due_date": "2026-12-01T02:30", "timezone": "Europe/Paris"}, None, None),
     ],
 )
 def test_next_nights_that_touch_the_rule_are_told(
-    when: object, notes: tuple[str, ...]
+    when: object, spring: str | None, autumn: str | None
 ) -> None:
     """Only rules that are due in a gap or a repeated hour have such nights."""
-    assert notes == preview(when).notes
+    nights = (SPRING, spring), (AUTUMN, autumn)
+
+    assert preview(when).notes == tuple(f"{on}; {what}" for on, what in nights if what)
 
 
 def test_nights_outside_the_bounds_are_not_told() -> None:
@@ -296,6 +278,9 @@ LISTED = [
     "2028-01-03",
 ]
 ONCE = {"due_date": "2026-12-01T02:30"}
+LEFT_OUT = "Left out by except:"
+NOT_AGAIN = "Never due again: the due date has passed or is left out."
+ENDED = {"ends_at": "2026-01-01T00:00:00Z"}
 
 
 @pytest.mark.parametrize(
@@ -305,16 +290,12 @@ ONCE = {"due_date": "2026-12-01T02:30"}
             in_paris("0 7 * * 1"),
             {"except": LISTED},
             (
-                "Left out by except: 30 November 2026.",
-                "Left out by except: 5 December 2026 to 14 December 2026.",
+                f"{LEFT_OUT} 30 November 2026.",
+                f"{LEFT_OUT} 5 December 2026 to 14 December 2026.",
             ),
         ),
         # a daily rule lacks its weekends; one from Monday to Friday lacks nothing
-        (
-            in_paris("0 7 * * *"),
-            WEEKEND,
-            ("Left out by except: Saturdays and Sundays.",),
-        ),
+        (in_paris("0 7 * * *"), WEEKEND, (f"{LEFT_OUT} Saturdays and Sundays.",)),
         (in_paris("0 7 * * 1-5"), WEEKEND, ()),
         # beyond the end
         (
@@ -322,14 +303,7 @@ ONCE = {"due_date": "2026-12-01T02:30"}
             {"ends_at": "2026-11-23T00:00:00Z", "except": ["2026-11-23"]},
             (),
         ),
-        (
-            ONCE,
-            {"except": ["2026-12-01"]},
-            (
-                "Never due again: the due date has passed or is left out.",
-                "Left out by except: 1 December 2026.",
-            ),
-        ),
+        (ONCE, {"except": ["2026-12-01"]}, (NOT_AGAIN, f"{LEFT_OUT} 1 December 2026.")),
         (ONCE, {"except": ["2026-12-05"]}, ()),
     ],
 )
@@ -407,17 +381,10 @@ def test_only_some_left_out_days_are_named() -> None:
 @pytest.mark.parametrize(
     ("when", "fields", "end", "note"),
     [
-        (
-            *({"due_date": "2020-01-01T00:00"}, {}, None),
-            "Never due again: the due date has passed or is left out.",
-        ),
-        (
-            *({"cron_rule": "0 7 * * *"}, {"ends_at": "2026-01-01T00:00:00Z"}, None),
-            "Never due again: ends_at has passed.",
-        ),
-        (
-            *({"on": "app.x"}, {"ends_at": "2026-01-01T00:00:00Z"}, None),
-            "Never due again: ends_at has passed.",
+        ({"due_date": "2020-01-01T00:00"}, {}, None, NOT_AGAIN),
+        *(
+            (when, ENDED, None, "Never due again: ends_at has passed.")
+            for when in ({"cron_rule": "0 7 * * *"}, {"on": "app.x"})
         ),
         (
             *({"calendar": "2020-01-01"}, {}, None),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -19,10 +20,10 @@ from overview.why.sentences import (
     find_mark,
     tell_why,
 )
+from tests.scheduling import DAY, MINUTE
 from tests.shown import make_shown_operation
 
 SIX = datetime(2026, 10, 20, 6, tzinfo=UTC)
-MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 LONDON = ZoneInfo("Europe/London")
 OTHER = UUID(int=7)
 MISSED = {
@@ -44,49 +45,44 @@ def tell(known: Circumstances = ALONE, **given: Any) -> Why:
     return told
 
 
+#: On both clocks, that of London first.
+BEFORE = "2026-10-20 06:59:00 +01:00 (05:59:00Z)"
+AT_SIX = "2026-10-20 07:00:00 +01:00 (06:00:00Z)"
+AFTER = "2026-10-20 07:01:00 +01:00 (06:01:00Z)"
+OCCURRENCES = (
+    "3 occurrences, 2026-10-20 01:15:00 +01:00 (00:15:00Z) to"
+    " 2026-10-20 01:25:00 +01:00 (00:25:00Z)"
+)
+FIRST = {"state": "pending", "attempt": 0}
+BEHIND_OTHER = Circumstances(blocker=OTHER, blocker_at=SIX - MINUTE)
+OUTAGE = {"state": "missed", "reason": Reason.OUTAGE, "details": MISSED}
+NO_LEADER = Circumstances(outage=(SIX - MINUTE, SIX))
+
+
 @pytest.mark.parametrize(
     ("given", "known", "sentence"),
     [
-        (
-            {"state": "pending", "send_at": SIX + MINUTE, "attempt": 0},
-            ALONE,
-            "Waits for its time, 2026-10-20 07:01:00 +01:00 (06:01:00Z).",
-        ),
+        ({**FIRST, "send_at": SIX + MINUTE}, ALONE, f"Waits for its time, {AFTER}."),
         (
             {
-                "state": "pending",
-                "reason": Reason.STEP_FAILED,
-                "error": "refresh: data.rail.example answered 503",
+                **FIRST,
                 "attempt": 1,
                 "send_at": SIX + MINUTE,
+                "reason": Reason.STEP_FAILED,
+                "error": "refresh: answered 503",
             },
             ALONE,
-            (
-                "step failed: refresh: data.rail.example answered 503. Attempt 2 of 3"
-                " follows at 2026-10-20 07:01:00 +01:00 (06:01:00Z)."
-            ),
+            f"step failed: refresh: answered 503. Attempt 2 of 3 follows at {AFTER}.",
         ),
         (
-            {"state": "pending", "send_at": SIX, "attempt": 0},
-            Circumstances(
-                hindrance=("another heavy run of shop has not ended",),
-                blocker=OTHER,
-                blocker_at=SIX - MINUTE,
-            ),
-            (
-                "Waits: another heavy run of shop has not ended, the one of"
-                " 2026-10-20 06:59:00 +01:00 (05:59:00Z)."
-            ),
+            {**FIRST, "send_at": SIX},
+            replace(BEHIND_OTHER, hindrance=("another run has not ended",)),
+            f"Waits: another run has not ended, the one of {BEFORE}.",
         ),
         (
-            {"state": "pending", "send_at": SIX - MINUTE, "attempt": 0},
-            Circumstances(
-                program=("no scheduler leads. Start one: ", "minutehand scheduler")
-            ),
-            (
-                "Waits to be sent since 2026-10-20 06:59:00 +01:00 (05:59:00Z): no"
-                " scheduler leads. Start one: minutehand scheduler."
-            ),
+            {**FIRST, "send_at": SIX - MINUTE},
+            Circumstances(program=("nobody leads. Start one: ", "a command")),
+            f"Waits to be sent since {BEFORE}: nobody leads. Start one: a command.",
         ),
         (
             {"state": "queued", "queue": "heavy"},
@@ -97,14 +93,13 @@ def tell(known: Circumstances = ALONE, **given: Any) -> Why:
             {
                 "state": "failed",
                 "reason": "step failed: call_webhook",
-                "error": "call_webhook: hooks.example answered 410 Gone\nbody: …",
+                "error": "call_webhook: answered 410\nbody: …",
                 "finished_at": SIX,
             },
             ALONE,
             (
-                "step failed: call_webhook: hooks.example answered 410 Gone at"
-                " 2026-10-20 07:00:00 +01:00 (06:00:00Z). Permanent: no further attempt"
-                " follows by itself."
+                f"step failed: call_webhook: answered 410 at {AT_SIX}. Permanent: no"
+                " further attempt follows by itself."
             ),
         ),
         (
@@ -120,15 +115,12 @@ def tell(known: Circumstances = ALONE, **given: Any) -> Why:
         (
             {"state": "canceled", "reason": Reason.CANCELED, "finished_at": SIX},
             ALONE,
-            "canceled: somebody canceled it at 2026-10-20 07:00:00 +01:00 (06:00:00Z).",
+            f"canceled: somebody canceled it at {AT_SIX}.",
         ),
         (
             {"state": "skipped", "reason": Reason.OVERLAP},
-            Circumstances(blocker=OTHER, blocker_at=SIX - MINUTE),
-            (
-                "overlap: the run of 2026-10-20 06:59:00 +01:00 (05:59:00Z) was not"
-                " final, and overlap is skip."
-            ),
+            BEHIND_OTHER,
+            f"overlap: the run of {BEFORE} was not final, and overlap is skip.",
         ),
         (
             {"state": "skipped", "reason": "no longer true: the user was seen again"},
@@ -139,18 +131,11 @@ def tell(known: Circumstances = ALONE, **given: Any) -> Why:
             ),
         ),
         (
-            {
-                "state": "missed",
-                "reason": Reason.OUTAGE,
-                "details": MISSED,
-                "recorded_at": SIX,
-            },
-            Circumstances(outage=(SIX - MINUTE, SIX)),
+            {**OUTAGE, "recorded_at": SIX},
+            NO_LEADER,
             (
-                "outage: 3 occurrences, 2026-10-20 01:15:00 +01:00 (00:15:00Z) to"
-                " 2026-10-20 01:25:00 +01:00 (00:25:00Z). Nobody led from 2026-10-20"
-                " 06:59:00 +01:00 (05:59:00Z) to 2026-10-20 07:00:00 +01:00"
-                " (06:00:00Z), and catch_up does not include them."
+                f"outage: {OCCURRENCES}. Nobody led from {BEFORE} to {AT_SIX}, and"
+                " catch_up does not include them."
             ),
         ),
         (
@@ -162,18 +147,12 @@ def tell(known: Circumstances = ALONE, **given: Any) -> Why:
             ),
         ),
         (
-            {
-                "state": "missed",
-                "reason": Reason.OUTAGE,
-                "details": MISSED,
-                "recorded_at": SIX - DAY,
-            },
-            Circumstances(outage=(SIX - MINUTE, SIX)),
+            {**OUTAGE, "recorded_at": SIX - DAY},
+            NO_LEADER,
             (
-                "outage: 3 occurrences, 2026-10-20 01:15:00 +01:00 (00:15:00Z) to"
-                " 2026-10-20 01:25:00 +01:00 (00:25:00Z). A tick for a later instant"
-                " (minutehand tick --at) decided so at 2026-10-19 07:00:00 +01:00"
-                " (06:00:00Z), and catch_up does not include them."
+                f"outage: {OCCURRENCES}. A tick for a later instant (minutehand tick"
+                " --at) decided so at 2026-10-19 07:00:00 +01:00 (06:00:00Z), and"
+                " catch_up does not include them."
             ),
         ),
         (
@@ -182,8 +161,7 @@ def tell(known: Circumstances = ALONE, **given: Any) -> Why:
             (
                 "overtaken: its rule is due more often than once a minute, and a later"
                 " occurrence was due by the same look, too; one row for all that it"
-                " overtook (3 occurrences, 2026-10-20 01:15:00 +01:00 (00:15:00Z) to"
-                " 2026-10-20 01:25:00 +01:00 (00:25:00Z))."
+                f" overtook ({OCCURRENCES})."
             ),
         ),
         (
