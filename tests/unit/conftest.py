@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from telemetry import configure_logging
+
 
 @pytest.fixture(autouse=True)
 def _closed_network(socket_disabled: None) -> None:
     """Refuse sockets (pytest-socket), so that a unit test stays one."""
+
+
+@pytest.fixture
+def stream() -> io.StringIO:
+    """Give the stream of a log in JSON."""
+    stream = io.StringIO()
+    configure_logging(stream=stream)
+    return stream
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import get_args
 from uuid import UUID
 
 import pytest
@@ -23,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "telemetry.md"
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical"}
 PASSWORD = "hunter2"
+EACH_FORMAT = pytest.mark.parametrize("log_format", get_args(LogFormat))
 
 PACKAGES = [path.parent for path in ROOT.glob("*/__init__.py")]
 SOURCES = sorted(
@@ -60,14 +62,6 @@ def find_log_calls(path: Path) -> Iterator[tuple[ast.Call, bool]]:
 def fail_with(password: str) -> None:
     """Raise while *password* is in a variable."""
     raise ValueError(len(password))
-
-
-@pytest.fixture
-def stream() -> io.StringIO:
-    """Give the stream of a log in JSON."""
-    stream = io.StringIO()
-    configure_logging(stream=stream)
-    return stream
 
 
 def test_every_log_call_takes_a_declared_event() -> None:
@@ -150,27 +144,28 @@ def test_logs_are_one_json_object_a_line_off_terminals(stream: io.StringIO) -> N
     assert (second["event"], second["logger"]) == ("lost broker", "celery.worker")
 
 
-def test_instants_and_ids_are_logged_as_text() -> None:
+@EACH_FORMAT
+def test_instants_are_logged_as_text(
+    stream: io.StringIO, log_format: LogFormat
+) -> None:
     """As all of our JSON has them, and never as Python writes them."""
-    formats: tuple[LogFormat, ...] = ("json", "console")
-    for log_format in formats:
-        stream = io.StringIO()
-        configure_logging(stream=stream, log_format=log_format)
-        since = datetime(2026, 11, 23, 7, tzinfo=UTC)
-        structlog.get_logger().info(Event.STANDING_BY, since=since)
+    configure_logging(stream=stream, log_format=log_format)
+    since = datetime(2026, 11, 23, 7, tzinfo=UTC)
+    structlog.get_logger().info(Event.STANDING_BY, since=since)
 
-        assert "2026-11-23T07:00:00Z" in stream.getvalue()
-        assert "datetime" not in stream.getvalue()
+    assert "2026-11-23T07:00:00Z" in stream.getvalue()
+    assert "datetime" not in stream.getvalue()
 
-    configure_logging(stream=stream, log_format="json")
+
+def test_ids_are_logged_as_text(stream: io.StringIO) -> None:
+    """In lists, too."""
     structlog.get_logger().info(Event.STANDING_BY, ids=[UUID(int=1)])
 
-    assert json.loads(stream.getvalue().splitlines()[-1])["ids"] == [str(UUID(int=1))]
+    assert json.loads(stream.getvalue())["ids"] == [str(UUID(int=1))]
 
 
-def test_no_text_commands_a_terminal() -> None:
+def test_no_text_commands_a_terminal(stream: io.StringIO) -> None:
     """Neither a name that a stranger sent, nor an error, nor a library's line."""
-    stream = io.StringIO()
     configure_logging(stream=stream, log_format="console", color=False)
     hostile = "a\x1b[2Jb\x1b]0;x\x07\x9b31m\rc"
     structlog.get_logger().error(Event.MESSAGE_NOT_OURS, name=hostile, ids=[hostile])
@@ -186,24 +181,23 @@ def test_no_text_commands_a_terminal() -> None:
     assert written.count("ValueError: a[2Jb") == 2
 
 
-def test_tracebacks_show_no_local_variables() -> None:
+@EACH_FORMAT
+def test_tracebacks_show_no_local_variables(
+    stream: io.StringIO, log_format: LogFormat
+) -> None:
     """A password that is in a variable when something fails is not logged."""
-    formats: tuple[LogFormat, ...] = ("json", "console")
-    for log_format in formats:
-        stream = io.StringIO()
-        configure_logging(stream=stream, log_format=log_format)
-        try:
-            fail_with(PASSWORD)
-        except ValueError:
-            structlog.get_logger().exception(Event.OPERATION_CRASHED)
+    configure_logging(stream=stream, log_format=log_format)
+    try:
+        fail_with(PASSWORD)
+    except ValueError:
+        structlog.get_logger().exception(Event.OPERATION_CRASHED)
 
-        assert "in fail_with" in stream.getvalue()
-        assert PASSWORD not in stream.getvalue()
+    assert "in fail_with" in stream.getvalue()
+    assert PASSWORD not in stream.getvalue()
 
 
-def test_levels_below_the_one_asked_for_are_dropped() -> None:
+def test_levels_below_the_one_asked_for_are_dropped(stream: io.StringIO) -> None:
     """Level "warning" hides what went well."""
-    stream = io.StringIO()
     configure_logging(stream=stream, level="warning")
 
     structlog.get_logger().info(Event.TICK_DONE)

@@ -12,14 +12,6 @@ from celery_app.logs import OwnLines
 from telemetry import configure_logging
 
 
-@pytest.fixture
-def stream() -> io.StringIO:
-    """Give the stream of a log in JSON."""
-    stream = io.StringIO()
-    configure_logging(stream=stream, log_format="json")
-    return stream
-
-
 def read(stream: io.StringIO) -> list[tuple[str, str]]:
     """Return the logger and text of each line."""
     lines = map(json.loads, stream.getvalue().splitlines())

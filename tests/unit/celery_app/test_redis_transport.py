@@ -19,7 +19,7 @@ from celery_app import redis_transport
 from celery_app.app import make_app
 from celery_app.broker_link import describe
 from celery_app.redis_transport import RedisChannel, RedisTransport, _QoS
-from settings import read_settings
+from tests.scheduling import make_settings
 
 #: What celery_app/redis_transport.py takes from kombu beyond what that documents, and
 #: with which parameters. What else starts with an underscore there is our own.
@@ -112,8 +112,7 @@ def test_kombu_has_the_names_that_the_transport_uses():
 
 def connect(url: str) -> Any:
     """Return what would be a connection to *url*, were anybody there."""
-    settings = read_settings({"MINUTEHAND_BROKER_URL": url}, env_file=None)
-    return make_app(settings).connection_for_read()
+    return make_app(make_settings(BROKER_URL=url)).connection_for_read()
 
 
 @pytest.mark.parametrize("scheme", ["redis", "rediss"])

@@ -11,7 +11,7 @@ from celery_app.app import make_app
 from celery_app.consumer import Consumer
 from celery_app.routing import find_broker_names
 from models.operation_state import LANES, WORKER_QUEUES, Queue
-from settings import read_settings
+from tests.scheduling import make_settings
 
 OURS = {
     name for queue in WORKER_QUEUES for name in find_broker_names(queue, "minutehand")
@@ -20,8 +20,7 @@ OURS = {
 
 def make(prefix: str = "minutehand", broker_url: str = "redis://x/0") -> Celery:
     """Return an application whose names begin with *prefix*."""
-    environ = {"MINUTEHAND_BROKER_URL": broker_url, "MINUTEHAND_QUEUE_PREFIX": prefix}
-    return make_app(read_settings(environ, env_file=None))
+    return make_app(make_settings(BROKER_URL=broker_url, QUEUE_PREFIX=prefix))
 
 
 def find_names(app: Celery) -> set[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from celery_app.signs_of_life import PresenceStep
-from settings import read_settings
+from tests.scheduling import make_settings
 
 
 def test_timer_that_fires_after_the_stop_does_nothing(tmp_path: Path) -> None:
@@ -20,8 +20,7 @@ def test_timer_that_fires_after_the_stop_does_nothing(tmp_path: Path) -> None:
 
     clock = SimpleNamespace(call_after=call_after)
     worker = SimpleNamespace(hostname="quick@host", concurrency=1, timer=clock)
-    settings = read_settings({"MINUTEHAND_HOME": str(tmp_path)}, env_file=None)
-    step = PresenceStep(worker, settings)
+    step = PresenceStep(worker, make_settings(HOME=str(tmp_path)))
     step.start(worker)
     step.stop(worker)
 

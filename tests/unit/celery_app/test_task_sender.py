@@ -8,7 +8,7 @@ from typing import cast
 from celery_app.task_sender import CeleryTaskSender, Link, NotSent
 from models.errors import StepError
 from operations.foreign_tasks import ForeignTask
-from settings import read_settings
+from tests.scheduling import make_settings
 
 
 class FakeLink:
@@ -30,7 +30,7 @@ class FakeLink:
 
 def test_exchange_that_is_missing_doubles_nothing():
     """All that is sent beside it arrives, once."""
-    sender, link = CeleryTaskSender(read_settings({}, env_file=None)), FakeLink()
+    sender, link = CeleryTaskSender(make_settings()), FakeLink()
     sender._links[None] = cast("Link", link)
     exchanges = None, "events", "missing", "events", None, "missing"
     tasks = [

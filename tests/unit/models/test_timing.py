@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from models.door.documents import read_action, read_action_object
 from models.errors import InvalidDocumentError
-from models.timing import make_timing, merge_days, timing_text
+from models.timing import make_timing, timing_text
 from models.when import IntervalModel, TimingModel
 from tests.unit.models.documents import ACTION, on_event
 
@@ -134,26 +134,3 @@ def test_order_and_repetition_of_rules_do_not_matter():
     backward = read_timing(when=[*rules[::-1], rules[0]])
 
     assert timing_text(forward) == timing_text(backward)
-
-
-def test_adjacent_and_overlapping_days_are_merged():
-    """Ranges that touch are one range."""
-    days = [date(2026, 12, day) for day in range(1, 10)]
-
-    assert ((days[0], days[5]), (days[7], days[8])) == merge_days(
-        [(days[7], days[8]), (days[0], days[3]), (days[1], days[2]), (days[4], days[5])]
-    )
-
-
-def test_bounds_are_utc_whatever_the_zone_of_creation():
-    """The same document makes the same text wherever the server stands."""
-    action = read_action_object({**ACTION, "when": {"every": "PT1H"}})
-
-    texts = set()
-    for zone in (UTC, ZoneInfo("Asia/Tokyo"), ZoneInfo("Europe/Paris")):
-        created_at = CREATED_AT.astimezone(zone)
-        timing = make_timing(action, holidays={}, created_at=created_at)
-        assert timing is not None  # an interval is no event
-        texts.add(timing_text(timing))
-
-    assert 1 == len(texts)

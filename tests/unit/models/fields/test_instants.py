@@ -146,7 +146,8 @@ def test_instant_may_have_a_fraction():
 
 @given(
     st.datetimes(
-        datetime.fromisoformat("1971-01-01T00:00:00"),
+        # an offset of seconds, as Monrovia's was until 1972, has no text in ISO 8601
+        datetime.fromisoformat("1973-01-01T00:00:00"),
         datetime.fromisoformat("9989-12-31T00:00:00"),
         timezones=zones,
         allow_imaginary=False,

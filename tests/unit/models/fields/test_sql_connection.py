@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from models.errors import RuleError
@@ -13,19 +11,12 @@ from models.fields.sql_connection import find_databases, read_sql_connections
 @pytest.mark.parametrize(
     "scheme", ["postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg2"]
 )
-def test_the_driver_is_ours_whatever_the_address_names(scheme: str):
-    """An address copied from another program names that program's driver."""
-    text = json.dumps({"erp": {"url": f"{scheme}://a:b@c/d", "apps": ["shop"]}})
-
-    read = read_sql_connections(text)
-
-    assert "postgresql://a:b@c/d" == read["erp"].url.get_secret_value()
-
-
-def test_connections_are_read_by_name():
-    """Any spelling of PostgreSQL; the apps that may use each."""
+def test_connections_are_read_by_name(scheme: str):
+    """
+    The apps that may use each; the driver is ours, whatever another program's is.
+    """
     read = read_sql_connections(
-        '{"erp": {"url": "postgresql+psycopg://a:b@c/d", "apps": ["shop"]},'
+        f'{{"erp": {{"url": "{scheme}://a:b@c/d", "apps": ["shop"]}},'
         ' "all": {"url": "sqlite:////x.db", "apps": ["*"]}}'
     )
 
@@ -43,20 +34,11 @@ def test_connections_are_read_by_name():
         ('{"a b": {}}', "cannot name"),
         ('{"erp": "postgresql://a:hunter2@b/c"}', "not an object"),
         ('{"erp": {"url": "postgresql://a:hunter2@b/c"}}', "'url' and 'apps'"),
-        (
-            '{"erp": {"url": "postgresql://a:hunter2@b/c", "apps": "shop"}}',
-            "not a list",
-        ),
-        (
-            '{"erp": {"url": "postgresql://a:hunter2@b/c", "apps": ["a b"]}}',
-            "not a list",
-        ),
+        ('{"erp": {"url": "postgresql://hunter2@b/c", "apps": "shop"}}', "not a list"),
+        ('{"erp": {"url": "postgresql://hunter2@b/c", "apps": ["a b"]}}', "not a list"),
         ('{"erp": {"url": "mysql://a:hunter2@b/c", "apps": []}}', "not a database"),
         ('{"erp": {"url": "sqlite:///relative.db", "apps": []}}', "not a database"),
-        (
-            '{"erp": {"url": "postgresql://a:hunter2@b:x/c", "apps": []}}',
-            "not a database",
-        ),
+        ('{"erp": {"url": "postgresql://hunter2@b:x/", "apps": []}}', "not a database"),
         ('{"erp": {"url": 7, "apps": []}}', "not a database"),
     ],
 )
