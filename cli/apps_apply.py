@@ -49,13 +49,12 @@ def apply_apps(
     with reading_document(name) as text:
         model = read_small_app(text)
     known = get_settings()
-    doubts = check_settings(
+    for doubt in check_settings(
         model,
         known.sql_connections,
         known.mail_sender_hosts,
         known.webhook_allowed_hosts,
-    )
-    for doubt in doubts:
+    ):
         err().warn(str(doubt))
     terms = ApplyTerms(folder, raise_events, get_actor())
     if dry_run:

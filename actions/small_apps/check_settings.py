@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from urllib.parse import urlsplit
 
 from models.errors import InvalidDocumentError, Problem
@@ -16,9 +16,9 @@ def check_settings(
     known: Mapping[str, SqlConnection],
     sender_hosts: Collection[str],
     webhook_hosts: Collection[str],
-) -> list[Problem]:
+) -> Iterator[Problem]:
     """
-    Return what *model* names that would not be used, as the settings here are.
+    Yield what *model* names that would not be used, as the settings here are.
 
     Workers look again: their settings count, and may know connections although none are
     known here.
@@ -29,10 +29,10 @@ def check_settings(
         webhook_hosts: Those that may be called although they are not public.
 
     Raises:
-        InvalidDocumentError: A connection does not serve this app, or its webhook would
-            never be called.
+        InvalidDocumentError: At the end: a connection does not serve this app, or its
+            webhook would never be called.
     """
-    refused, doubted = list[Problem](), list[Problem]()
+    refused = list[Problem]()
     for number, each in enumerate(model.domains or ()):
         name = each.source.connection
         if name is None or (name in known and known[name].serves(model.uid)):
@@ -43,7 +43,10 @@ def check_settings(
             f"Small app {model.uid!r} has no connection {name!r} here.",
             "An operator gives it one in MINUTEHAND_SQL_CONNECTIONS of the workers.",
         )
-        (refused if known else doubted).append(problem)
+        if known:
+            refused.append(problem)
+        else:
+            yield problem
     webhook = None if model.notices is None else model.notices.webhook
     host = urlsplit(webhook or "").hostname
     if host and is_refused(host, webhook_hosts):
@@ -53,10 +56,9 @@ def check_settings(
     sender = None if model.mail is None else model.mail.from_address
     doubt = find_sender_doubt(sender, sender_hosts)
     if doubt is not None:
-        doubted.append(Problem("/mail/from_address", doubt, ""))
+        yield Problem("/mail/from_address", doubt, "")
     if refused:
         raise InvalidDocumentError(tuple(refused))
-    return doubted
 
 
 def find_sender_doubt(sender: str | None, allowed: Collection[str]) -> str | None:

@@ -93,19 +93,20 @@ def apply_app(
     expected = read_revision(context.expected)
     model = read_small_app(context.body, uid=app)
     known = context.services.settings
-    doubts = check_settings(
+    checked = check_settings(
         model,
         known.sql_connections,
         known.mail_sender_hosts,
         known.webhook_allowed_hosts,
     )
+    warnings = [str(doubt) for doubt in checked]
     may_create = context.app is None
     terms = ApplyTerms(None, events, context.caller.name, expected, may_create)
     applied = apply_or_foresee(context, model, terms, dry_run=dry_run)
     if isinstance(applied, AppDifference):
         return answer(applied, etag=applied.revision)
     return answer(
-        {**get_members(applied), "warnings": [str(doubt) for doubt in doubts]},
+        {**get_members(applied), "warnings": warnings},
         status=HTTPStatus.CREATED if applied.created else HTTPStatus.OK,
         etag=applied.revision,
         location=f"/apps/{app}" if applied.created else None,

@@ -235,17 +235,18 @@ def _save(
     known = context.services.settings
     try:
         model = read_small_app_object(make_document(place.app, place.key, entries))
-        doubts = check_settings(
+        checked = check_settings(
             model,
             known.sql_connections,
             known.mail_sender_hosts,
             known.webhook_allowed_hosts,
         )
+        doubts = [each.message for each in checked]
         apply_small_app(connection, model, _make_terms(context, form))
     except InvalidDocumentError as error:
         pointer = find_pointer(place.key, entries, name)
         raise place_problems(place.part, pointer, error) from None
-    return [each.message for each in doubts]
+    return doubts
 
 
 def _save_user(connection: sa.Connection, place: _Place, form: Form, name: str) -> None:

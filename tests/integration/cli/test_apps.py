@@ -71,6 +71,22 @@ def test_connections_are_checked_as_far_as_they_are_known(
     assert "hunter2" not in refused.err
 
 
+def test_what_is_doubted_is_told_beside_a_refusal(call: Call, tmp_path: Path):
+    """Who mends the one mends the other with it."""
+    document = {
+        "uid": "shop",
+        "notices": {"webhook": "http://10.0.0.1/"},
+        "mail": {"from_address": "reports@shop.example"},
+    }
+    (tmp_path / "app.json").write_text(json.dumps(document))
+
+    answer = call("apps", "apply", str(tmp_path))
+
+    assert 3 == answer.code
+    assert "10.0.0.1 is not a public address" in answer.err
+    assert "MINUTEHAND_MAIL_SENDER_HOSTS" in answer.err
+
+
 def test_keys_in_addresses_are_not_shown(call: Call, tmp_path: Path):
     """Neither people nor programs see the values of a query, nor more than a host."""
     url = "https://example.com/rates.csv?token=hunter2&hunter2#hunter2"
