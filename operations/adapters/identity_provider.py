@@ -16,6 +16,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -25,6 +26,7 @@ from urllib.parse import quote_plus, urlencode, urlsplit
 import httpx2
 
 from models.errors import ForbiddenError, RuleError, UnreachableError, UsageError
+from models.fields.addresses import check_url
 from models.fields.field_types import LONGEST_NAME, check_name
 from operations.adapters.guarded_http import (
     ForbiddenUrlError,
@@ -373,7 +375,7 @@ def describe(issuer: str, client: GuardedClient | None = None) -> Json:
         _fail(issuer, f"it names itself {str(found.get('issuer'))[:200]!r}")
     for name in _ENDPOINTS:
         if not _is_safe(found.get(name), issuer):
-            _fail(issuer, f"its {name} is not an address of https")
+            _fail(issuer, f"its {name} is no address of https, or has a password in it")
     return found
 
 
@@ -386,11 +388,16 @@ def _connect() -> GuardedClient:
 
 
 def _is_safe(address: object, issuer: str) -> TypeGuard[str]:
-    """Tell whether *address* is one of TLS, unless the issuer is none, on this host."""
-    if not isinstance(address, str):
+    """
+    Tell whether *address* is one of TLS, unless the issuer is none, on this host.
+
+    One with a password in it is not: what goes wrong with it is told with its host.
+    """
+    if not isinstance(address, str) or not address.isprintable():
         return False
-    schemes = {"https", urlsplit(issuer).scheme}
-    return address.partition("://")[0] in schemes and address.isprintable()
+    with suppress(RuleError):
+        return urlsplit(check_url(address)).scheme in {"https", urlsplit(issuer).scheme}
+    return False
 
 
 def _ask(

@@ -405,6 +405,8 @@ def test_rubbish_lets_nobody_in(
         {"authorization_endpoint": None},
         {"authorization_endpoint": "javascript:alert(1)"},
         {"token_endpoint": "ftp://x"},
+        {"token_endpoint": "http://ada:hunter2@127.0.0.1:1/token"},
+        {"token_endpoint": "http://[hunter2/token"},
         {"jwks_uri": ["https://x"]},
     ],
 )
