@@ -19,8 +19,6 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 
 from actions.list_actions import WHEN_KEYS
-from actions.read_actions import RevisionNote, compare_revisions, fetch_revision_part
-from models.door.differences import ValueDifference
 from models.door.json_text import decode_json
 from models.errors import (
     InvalidDocumentError,
@@ -29,9 +27,6 @@ from models.errors import (
     Problem,
     RuleError,
 )
-from models.paging import Page
-from models.revision import OF_DOCUMENT
-from overview.actions import fetch_shown_action
 from overview.previews import (
     FullPreview,
     PlacedProblem,
@@ -285,57 +280,3 @@ def take_proposal(draft: Draft, judged: Judged | Unread, pointer: str) -> Draft:
             place = (each.line, each.column)
             return replace(draft, text=replace_token(draft.text, place, each.instead))
     return draft
-
-
-#: Revisions that are looked at for those that changed the document.
-_LOOKED_AT = 50
-
-
-@dataclass(frozen=True, slots=True)
-class Meanwhile:
-    """
-    What others have changed of an action.
-
-    Args:
-        revision: Of the document that there is now.
-        notes: Who changed the document, newest first.
-        differences: Between what was read and what there is now. None: what was read is
-            not kept any more.
-        text: What there is now.
-    """
-
-    revision: int
-    notes: tuple[RevisionNote, ...]
-    differences: tuple[ValueDifference, ...] | None
-    text: str
-
-
-def fetch_meanwhile(
-    connection: sa.Connection, draft: Draft, app: str | None
-) -> Meanwhile:
-    """
-    Return what was changed since the author of *draft* has read the action.
-
-    Args:
-        draft: Of a stored action.
-        app: Uid of a small app; other apps' actions are unknown. None: of any app.
-
-    Raises:
-        NotFoundError: There is no such action.
-    """
-    uid, read = draft.uid or "", draft.revision or 0
-    now = fetch_shown_action(connection, uid, app=app, count=0)
-    part = fetch_revision_part(connection, uid, Page(_LOOKED_AT), app=app)
-    notes = [
-        each
-        for each in part.entries
-        if each.revision > read and each.change in OF_DOCUMENT
-    ]
-    differences = None
-    try:
-        found = compare_revisions(connection, uid, read, now.document_revision, app=app)
-        differences = found.differences
-    except NotFoundError:
-        pass  # it was pruned, or the page had a revision that never was
-    text = write_text(now.written)
-    return Meanwhile(now.document_revision, tuple(notes), differences, text)

@@ -36,15 +36,7 @@ from overview.previews import AppCalendar, fetch_app_calendar
 from serving.context import Context, Editor
 from serving.refusals import find_status
 from web.editor import builders
-from web.editor.draft import (
-    Draft,
-    Meanwhile,
-    fetch_meanwhile,
-    foresee,
-    judge,
-    take_proposal,
-    write_text,
-)
+from web.editor.draft import Draft, foresee, judge, take_proposal, write_text
 from web.editor.starters import Starter, get_starter, list_starters
 from web.forms import Form, Refused, go_to, make_refused, read_form, read_revision
 from web.guarding import make_router, takes_form
@@ -75,12 +67,12 @@ class _Attempt:
 
     Args:
         refused: Why nothing was saved. None: nobody tried.
-        meanwhile: What others have changed since the author has read it.
+        other: The revision that others have saved since the author has read it.
     """
 
     refused: Refused | None = None
     status: HTTPStatus = HTTPStatus.OK
-    meanwhile: Meanwhile | None = None
+    other: object = None
 
 
 _NONE, _UNSENT = _Attempt(), Form()
@@ -168,11 +160,8 @@ def _answer(
             outcome = _save(context, draft, form.get("note") or None)
             return _go_on(context, outcome, is_run=asked == "run")
     except MinutehandError as error:
-        found: Meanwhile | Unread | None = None
-        if isinstance(error, StaleError):
-            found = read_part(context, fetch_meanwhile, draft, context.app)
-        meanwhile = None if isinstance(found, Unread) else found
-        attempt = _Attempt(make_refused(error), find_status(error), meanwhile)
+        other = error.current if isinstance(error, StaleError) else None
+        attempt = _Attempt(make_refused(error), find_status(error), other)
     return _show(context, draft, action, attempt, form=form, anew=anew)
 
 

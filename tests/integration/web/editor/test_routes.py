@@ -338,8 +338,8 @@ def test_edit_shows_what_it_changes(ada: TestClient, engine: sa.Engine):
     assert 2 == fetch_action(engine, uid).revision
 
 
-def test_stale_edit_shows_both_texts(ada: TestClient, engine: sa.Engine):
-    """Who changed what meanwhile, and what was typed; then either can be taken."""
+def test_stale_edit_keeps_both_texts(ada: TestClient, engine: sa.Engine):
+    """What was typed, and where others' change is told; then either can be taken."""
     uid = post(engine, "shop").uid
     fields = get_fields(ada.get(f"/actions/{uid}/edit"))
     fields["document"] = fields["document"].replace("0 7", "0 8")
@@ -355,8 +355,10 @@ def test_stale_edit_shows_both_texts(ada: TestClient, engine: sa.Engine):
 
     assert 412 == stale.status_code
     assert fields["document"].replace("\r\n", "\n") == get_text(stale)
-    assert "/overlap" in stale.text
     assert "Revision 2 came meanwhile" in stale.text
+    compared = ada.get(f"/actions/{uid}/revisions?old=1&new=2").text
+    assert f"/actions/{uid}/revisions?old=1&amp;new=2" in stale.text
+    assert "/overlap" in compared
     assert "0 7 * * *" == kept["when"]["cron_rule"]
     assert f"/actions/{uid}" == mine.headers["location"]
     assert "0 8 * * *" == fetch_action(engine, uid).document["when"]["cron_rule"]
