@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, time, timedelta, timezone, tzinfo
+from datetime import UTC, timedelta, timezone, tzinfo
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -25,7 +25,7 @@ from actions.importing.origins.imported import ActionDraft, Stored, Table, refus
 from actions.importing.origins.tasks import run_task
 from models.fields.duration import write_elapsed
 from models.fields.field_types import WEEKDAYS
-from models.fields.zone import first_instant_at, load_zone
+from models.fields.zone import load_zone
 from models.occurrence import LOOKBACK
 
 _MINUTE_S = 60
@@ -70,44 +70,15 @@ def get_title(name: str, state: _State) -> str:
 
 
 def _read_trigger(draft: ActionDraft, trigger: Any) -> None:
+    """Read the rule of *trigger*; its bounds and jitter go into *draft*, too."""
     if not isinstance(trigger, Stored):
         refuse("Its trigger could not be read. Write the action by hand.")
-    draft.set_rules(_find_rules(draft, trigger))
-
-
-def _find_rules(draft: ActionDraft, trigger: Stored) -> _Rules:
-    """Return the rules of *trigger*; its bounds and jitter go into *draft*."""
     draft.rule = kind = trigger.kind.rpartition(":")[2]
-    if kind == "AndTrigger":
-        refuse(
-            "An action is due when any of its rules is, not when all are. Write what"
-            " they have in common as one rule."
-        )
     read = _TRIGGERS.get(kind)
     if read is None:
-        refuse(
-            f"{trigger.kind} is not a trigger of APScheduler's own. Write it by hand."
-        )
-    return read(draft, trigger.state)
-
-
-def _read_or(draft: ActionDraft, state: _State) -> _Rules:
-    found: _Rules = []
-    texts = []
-    for kind, inner in state["triggers"]:
-        part = ActionDraft({}, draft.defaults)
-        found += _find_rules(part, Stored(str(kind), dict(inner)))
-        if part.document:
-            refuse(
-                "One of its triggers has bounds or jitter of its own."
-                " Write an action for each trigger."
-            )
-        texts.append(part.rule)
-        draft.differences += part.differences
-        draft.other_clock = part.other_clock or draft.other_clock
-    draft.rule = " or ".join(texts)
-    _add_jitter(draft, state)
-    return found
+        other = f"{trigger.kind} is not a trigger of APScheduler's own."
+        refuse(_BY_HAND.get(kind, f"{other} Write it by hand."))
+    draft.set_rules(read(draft, trigger.state))
 
 
 def _read_date(draft: ActionDraft, state: _State) -> _Rules:
@@ -122,27 +93,6 @@ def _read_interval(draft: ActionDraft, state: _State) -> _Rules:
     _add_jitter(draft, state)
     zone = _name_zone(state["timezone"])
     every = write_elapsed(read_interval(state["interval"].total_seconds()))
-    return [{"every": every, "anchor": anchor.isoformat(), "timezone": zone}]
-
-
-def _read_calendar_interval(draft: ActionDraft, state: _State) -> _Rules:
-    years, months, weeks, days = state["interval"]
-    zone = _name_zone(state["timezone"])
-    units = zip(state["interval"], "YMWD", strict=True)
-    every = "P" + "".join(f"{count}{unit}" for count, unit in units if count)
-    start, at = state["start_date"], time(*state["time"])
-    draft.rule = f"every {every}, {at}, from {start}"
-    draft.other_clock = _OTHER_CLOCK
-    if (years or months) and (start.day > 28 or weeks or days):
-        draft.differences.append(
-            "A month without that day has its last day instead, counted from the first"
-            " run; there the month is left out."
-        )
-    if state.get("end_date") is not None:
-        after = datetime.combine(state["end_date"] + timedelta(days=1), time())
-        draft.document["ends_at"] = first_instant_at(after, load_zone(zone)).isoformat()
-    _add_jitter(draft, state)
-    anchor = datetime.combine(start, at)
     return [{"every": every, "anchor": anchor.isoformat(), "timezone": zone}]
 
 
@@ -310,9 +260,16 @@ def _read_function(draft: ActionDraft, func: Any) -> None:
 _TRIGGERS: Mapping[str, Callable[[ActionDraft, _State], _Rules]] = {
     "CronTrigger": _read_cron,
     "IntervalTrigger": _read_interval,
-    "CalendarIntervalTrigger": _read_calendar_interval,
     "DateTrigger": _read_date,
-    "OrTrigger": _read_or,
+}
+
+#: What to write instead of the others.
+_BY_HAND = {
+    "AndTrigger": "An action is due when any of its rules is, not when all are. Write"
+    " what they have in common as one rule.",
+    "CalendarIntervalTrigger": "Write it by hand: every takes days, weeks, months and"
+    " years, such as P1M, with an anchor.",
+    "OrTrigger": "Write it by hand: when takes a list of rules.",
 }
 
 #: What ``Job.__getstate__`` gave; objects are Stored.
