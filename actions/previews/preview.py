@@ -19,7 +19,6 @@ from actions.previews.preview_notes import (
     HORIZON,
     ReadRule,
     TouchedNight,
-    describe_left_out,
     describe_pass,
     find_clock_changes,
     find_either_days,
@@ -137,11 +136,8 @@ def make_preview(
     occurrences = _annotate(schedule, found, action.uid, viewer_zone, each_s)
     if not found:
         notes.append(_explain_nothing(schedule, timing, start, end))
-    full = len(found) == count and found
-    seen_until = found[-1] if full else (end or start + HORIZON)
     either = find_either_days(action)
     notes += [f"{each.message} {each.hint}".rstrip() for each in either]
-    notes += describe_left_out(schedule, start, seen_until)
     if not at_second and any(at.second for at in found):
         notes.append("Finer than a minute: sent at the next tick, on the minute.")
     if schedule.jitter and action.uid is None:

@@ -271,47 +271,8 @@ def test_jitter_without_uid_is_announced() -> None:
     assert shown.occurrences[0].at == shown.occurrences[0].sent_at
 
 
-WEEKEND = {"except": [{"weekdays": ["sunday", "Sat"]}]}
-LISTED = [
-    *("2026-11-24", "2026-11-30"),
-    {"from": "2026-12-05", "until": "2026-12-14"},
-    "2028-01-03",
-]
-ONCE = {"due_date": "2026-12-01T02:30"}
-LEFT_OUT = "Left out by except:"
 NOT_AGAIN = "Never due again: the due date has passed or is left out."
 ENDED = {"ends_at": "2026-01-01T00:00:00Z"}
-
-
-@pytest.mark.parametrize(
-    ("when", "fields", "notes"),
-    [
-        (
-            in_paris("0 7 * * 1"),
-            {"except": LISTED},
-            (
-                f"{LEFT_OUT} 30 November 2026.",
-                f"{LEFT_OUT} 5 December 2026 to 14 December 2026.",
-            ),
-        ),
-        # a daily rule lacks its weekends; one from Monday to Friday lacks nothing
-        (in_paris("0 7 * * *"), WEEKEND, (f"{LEFT_OUT} Saturdays and Sundays.",)),
-        (in_paris("0 7 * * 1-5"), WEEKEND, ()),
-        # beyond the end
-        (
-            {"cron_rule": "0 7 * * *"},
-            {"ends_at": "2026-11-23T00:00:00Z", "except": ["2026-11-23"]},
-            (),
-        ),
-        (ONCE, {"except": ["2026-12-01"]}, (NOT_AGAIN, f"{LEFT_OUT} 1 December 2026.")),
-        (ONCE, {"except": ["2026-12-05"]}, ()),
-    ],
-)
-def test_left_out_days_are_named_if_they_matter(
-    when: object, fields: dict[str, object], notes: tuple[str, ...]
-) -> None:
-    """An excluded day on which nothing would run anyway is no news."""
-    assert notes == preview(when, fields).notes
 
 
 def test_moved_occurrence_says_from_where() -> None:
@@ -354,7 +315,7 @@ def test_moved_into_a_gap_says_so() -> None:
     ) == shown.occurrences[0].notes
 
 
-def test_what_cannot_be_moved_is_said() -> None:
+def test_what_cannot_be_moved_is_left_out() -> None:
     """More than a year of excepted days is left out, even if it could be moved."""
     years = {"from": "2026-12-01", "until": "2028-06-30"}
     fields = {"except": [years], "instead": "after"}
@@ -362,20 +323,6 @@ def test_what_cannot_be_moved_is_said() -> None:
     shown = preview(in_paris("0 7 1 * *"), fields, count=1)
 
     assert "2028-07-01" == shown.occurrences[0].local.date().isoformat()
-    assert shown.notes[0].startswith(
-        "Left out by except: 1 December 2026 to 30 June 2028 (no occurrence is moved"
-    )
-
-
-def test_only_some_left_out_days_are_named() -> None:
-    """A year without Mondays is not listed whole."""
-    mondays = [f"2026-12-{day:02}" for day in (7, 14, 21, 28)]
-    shown = preview(
-        in_paris("0 7 * * 1"),
-        {"except": [*mondays, "2027-01-04", "2027-01-11", "2027-01-18"]},
-    )
-
-    assert 5 == len(shown.notes)
 
 
 @pytest.mark.parametrize(
