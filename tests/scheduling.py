@@ -25,6 +25,7 @@ from dispatch.outbox import Outbox, Sender
 from dispatch.task_outbox import Delivery, TaskOutbox
 from models.database.engine import read_clock, reading, writing
 from models.database.tables import (
+    changes,
     deliveries,
     events,
     operation_log,
@@ -39,12 +40,15 @@ from models.decision import Decision, NewOperation
 from models.door.documents import read_action_object
 from models.errors import BrokerUnreachableError, StepError
 from models.occurrence import LOOKBACK, make_operation_id
-from models.operation_state import Overlap, Queue, Trigger
+from models.operation_state import OperationState, Overlap, Queue, Trigger
 from operations.claiming.claim import claim_operation
 from operations.claiming.claimed import Claim
 from operations.foreign_tasks import ForeignTask
+from operations.list_operations import fetch_steps
+from operations.ports import Ports
 from operations.record import record
-from operations.sending.order import Message
+from operations.running.attempt import Attempt
+from operations.sending.order import Message, fetch_sendable
 from operations.sending.tasks import Ready
 from overview.doctor.checks import LOOKS
 from overview.doctor.finding import Finding, View
@@ -181,6 +185,12 @@ def add_revision(engine: sa.Engine, uid: str = "daily", **changes: Any) -> None:
     edit_action(engine, uid, next_due_at=None)
 
 
+def add_runs(engine: sa.Engine, *new: NewOperation, **changes: Any) -> None:
+    """Add an action, as `add_revision` does, and operations that wait to run."""
+    add_revision(engine, **changes)
+    record_all(engine, *new)
+
+
 def edit(engine: sa.Engine, operation_id: UUID, **values: Any) -> None:
     """Write *values* into the row of an operation, behind everybody's back."""
     with writing(engine) as connection:
@@ -192,10 +202,13 @@ def edit(engine: sa.Engine, operation_id: UUID, **values: Any) -> None:
     assert done.rowcount == 1
 
 
+#: By what the recording decides whether an operation runs, and under which id.
+_DECIDED = ("app", "action_uid", "id", "user_id", "queue", "overlap")
+
+
 def put(engine: sa.Engine, number: int = 0, **values: Any) -> UUID:
     """Record the operation of that minute, with *values* in its row; return its id."""
-    named = ("action_uid", "app", "id", "user_id")
-    of = {name: values.pop(name) for name in named if name in values}
+    of = {name: values.pop(name) for name in _DECIDED if name in values}
     (made,) = record_all(engine, make_operation(number, **of))
     if values:
         edit(engine, made, **values)
@@ -247,11 +260,41 @@ def get(engine: sa.Engine, operation_id: UUID) -> sa.Row[Any]:
     ).one()
 
 
-def must_claim(engine: sa.Engine, operation_id: UUID, **how: Any) -> Claim:
+def get_steps(engine: sa.Engine, operation_id: UUID) -> list[sa.Row[Any]]:
+    """Return the rows of the steps of an operation, in their order."""
+    return read_by(engine, fetch_steps, [operation_id]).get(operation_id, [])
+
+
+def must_claim(
+    engine: sa.Engine, operation_id: UUID, *, worker: str = "w", **how: Any
+) -> Claim:
     """Claim an operation, which nothing is in the way of."""
-    claim = claim_operation(engine, operation_id, worker="w", **how)
+    claim = claim_operation(engine, operation_id, worker=worker, **how)
     assert claim is not None
     return claim
+
+
+def expire(engine: sa.Engine, operation_id: UUID) -> None:
+    """Let the lease of its worker run out, as if that had died a minute ago."""
+    edit(engine, operation_id, lease_expires_at=get_now(engine) - SECOND)
+
+
+def run_attempt(
+    engine: sa.Engine, operation_id: UUID, ports: Ports, **how: Any
+) -> OperationState | None:
+    """Let a worker take an operation, which nothing is in the way of, and run it."""
+    return Attempt(engine, must_claim(engine, operation_id), ports, **how).run()
+
+
+def find_sendable(engine: sa.Engine) -> list[UUID]:
+    """Return the operations that are to be sent now, in their order."""
+    return [each.id for each in read_by(engine, fetch_sendable, limit=100)]
+
+
+def fetch_noted(engine: sa.Engine, kind: str) -> list[sa.Row[Any]]:
+    """Return the changes of that kind that were noted, in their order."""
+    query = sa.select(changes).where(changes.c.kind == kind)
+    return list(fetch_rows(engine, query.order_by(changes.c.number)))
 
 
 def fetch_all(engine: sa.Engine) -> list[sa.Row[Any]]:
@@ -416,6 +459,13 @@ class NoTasks(TaskOutbox):
         return 0, list(messages)
 
 
+def lead(engine: sa.Engine, **how: Any) -> Leader:
+    """Return a leader that leads."""
+    leader = Leader(engine, **how)
+    assert leader.hold()
+    return leader
+
+
 def make_outbox(engine: sa.Engine, sender: Sender, **options: Any) -> Outbox:
     """Return an outbox that leaves tasks to workers."""
     return Outbox(sender, NoTasks(engine), 500, **options)
@@ -429,10 +479,8 @@ def make_dispatcher(
     **options: Any,
 ) -> Dispatcher:
     """Return a dispatcher that leads, for as long as *clock* stands still."""
-    leader = Leader(engine, monotonic=clock)
-    assert leader.hold()
     outbox = make_outbox(engine, sender or FakeSender(), **options)
-    return Dispatcher(engine, leader, outbox)
+    return Dispatcher(engine, lead(engine, monotonic=clock), outbox)
 
 
 def tick(

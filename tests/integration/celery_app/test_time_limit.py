@@ -24,10 +24,8 @@ from models.errors import StepError
 from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.smtp import make_mailer
 from operations.claiming.heart import Heart, Worker
-from operations.list_operations import fetch_steps
 from operations.mail.message import Fate, Mail, Sending, WebhookRequest
-from tests.database import read_by
-from tests.scheduling import add_revision, get, make_operation, record_all
+from tests.scheduling import add_runs, get, get_steps, make_operation
 from tests.servers import wait_until
 from tests.unit.operations.fakes import World
 
@@ -77,8 +75,7 @@ def run(
 ) -> None:
     """Run an operation that does *work*; *limited*: its time is up in the midst."""
     steps = {"call_webhook": {"url": "https://example.com/"}, "run_task": {"name": "t"}}
-    add_revision(engine, operations=steps)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY, operations=steps)
     ports = World(tmp_path).make_context().ports
     heart = Heart(engine, lease=LEASE, every=LEASE / 3)
     try:
@@ -93,7 +90,7 @@ def run(
 def assert_told(engine: sa.Engine) -> None:
     """Assert that the operation ended for its time, and no step after it ran."""
     row = get(engine, DAILY.id)
-    steps = read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]
+    steps = get_steps(engine, DAILY.id)
 
     assert (OperationState.FAILED, Reason.TIME_LIMIT) == (row.state, row.reason)
     assert [StepState.FAILED, StepState.SKIPPED] == [step.state for step in steps]
@@ -185,7 +182,7 @@ def test_limit_is_told_though_the_exception_was_swallowed(
 
     run(engine, tmp_path, work, limited=False)
     row = get(engine, DAILY.id)
-    steps = read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]
+    steps = get_steps(engine, DAILY.id)
 
     assert (OperationState.FAILED, Reason.TIME_LIMIT) == (row.state, row.reason)
     assert [StepState.SUCCEEDED, StepState.FAILED] == [step.state for step in steps]

@@ -50,6 +50,7 @@ from tests.scheduling import (
     fetch_action,
     fetch_all,
     get,
+    lead,
     make_dispatcher,
     make_operation,
     must_claim,
@@ -78,8 +79,7 @@ def engine(world_engine: sa.Engine) -> sa.Engine:
 @pytest.fixture
 def leader(engine: sa.Engine, world: World) -> Leader:
     """Give a leader, after a tick at eight by the wrong clock."""
-    leader = Leader(engine, monotonic=world)
-    assert leader.hold()
+    leader = lead(engine, monotonic=world)
     write_by(engine, record_tick, world.read())
     return leader
 

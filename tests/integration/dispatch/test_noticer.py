@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from actions.lease import Leader, LeadershipLostError, expire_lease
+from actions.lease import LeadershipLostError, expire_lease
 from actions.lookup import SYSTEM_APP
 from actions.own_actions import NOTICES_UID, record_watch
 from actions.pausing.pause_and_resume import pause_action
@@ -34,6 +34,7 @@ from tests.scheduling import (
     edit_action,
     get,
     get_now,
+    lead,
     make_operation,
     post,
     record_all,
@@ -45,8 +46,7 @@ REFUSED = "send_email: the mail server refused"
 
 def make_noticer(engine: sa.Engine, **options: Any) -> Noticer:
     """Return one that leads, and tells of all small apps unless told otherwise."""
-    leader = Leader(engine)
-    assert leader.hold()
+    leader = lead(engine)
     return Noticer(engine, leader, **{"mail": ("ops@example.org",), **options})
 
 

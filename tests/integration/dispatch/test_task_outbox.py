@@ -22,7 +22,6 @@ from models.database.tables import scheduled_action_revisions
 from models.operation_state import Overlap, is_awaiting
 from operations.cancel_and_retry import cancel, reopen
 from operations.foreign_tasks import ForeignTask, TaskAnswer
-from operations.list_operations import fetch_steps
 from operations.sending.tasks import PUT_OFF, Ready
 from operations.task_ends import record_answers
 from tests.database import execute, note_statements, read_by, write_by
@@ -38,6 +37,7 @@ from tests.scheduling import (
     fetch_all,
     get,
     get_now,
+    get_steps,
     make_dispatcher,
     post,
     say_why,
@@ -102,7 +102,7 @@ def case(engine: sa.Engine) -> Case:
 
 
 def fetch_step(engine: sa.Engine, operation_id: UUID) -> Any:
-    (step,) = read_by(engine, fetch_steps, [operation_id])[operation_id]
+    (step,) = get_steps(engine, operation_id)
     return step
 
 

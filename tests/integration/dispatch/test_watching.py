@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 import sqlalchemy as sa
 
-from actions.lease import Leader, LeadershipLostError, expire_lease
+from actions.lease import LeadershipLostError, expire_lease
 from actions.pausing.pause_and_resume import pause_action, resume_action
 from dispatch import watching
 from dispatch.noticer import Noticer
@@ -31,6 +31,7 @@ from tests.scheduling import (
     fetch_action,
     get,
     get_now,
+    lead,
     make_operation,
     post,
     record_all,
@@ -42,8 +43,7 @@ TAKES = "took more than 10 min"
 
 
 def make_look(engine: sa.Engine, **options: Any) -> LateLook:
-    leader = Leader(engine)
-    assert leader.hold()
+    leader = lead(engine)
     mail = {"mail": ("ops@example.org",), **options}
     return LateLook(engine, leader, Noticer(engine, leader, **mail))
 
@@ -231,8 +231,7 @@ def rester(engine: sa.Engine) -> Rester:
     add_app(engine)
     post(engine, uid="daily", rest_after=3)
     edit_action(engine, "daily", next_due_at=None)
-    leader = Leader(engine)
-    assert leader.hold()
+    leader = lead(engine)
     return Rester(engine, leader, Noticer(engine, leader, mail=("ops@example.org",)))
 
 
@@ -352,8 +351,7 @@ def test_former_leader_pauses_nothing(engine: sa.Engine, rester: Rester):
     """Its fence is over: the next one finds the same."""
     fail(engine, 0, 1, 2)
     write_by(engine, expire_lease)
-    other = Leader(engine)
-    assert other.hold()
+    other = lead(engine)
 
     with pytest.raises(LeadershipLostError):
         rester.look()

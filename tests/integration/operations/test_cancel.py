@@ -20,12 +20,14 @@ from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart, Worker
 from operations.foreign_tasks import ForeignTask
 from operations.rescue import expire_claim, reclaim_lost_workers, take_over_all
-from operations.sending.order import fetch_sendable
-from tests.database import read_by, write_by
+from tests.database import write_by
 from tests.scheduling import (
     REFRESH,
     add_revision,
+    add_runs,
     edit,
+    expire,
+    find_sendable,
     get,
     get_now,
     make_operation,
@@ -42,10 +44,8 @@ NEXT = make_operation(2, queue=Queue.HEAVY)
 @pytest.fixture
 def canceled(engine: sa.Engine) -> Claim:
     """Give the claim of a worker that has not noticed yet that it was canceled."""
-    add_revision(engine, operations=REFRESH)
-    record_all(engine, HEAVY)
-    claim = claim_operation(engine, HEAVY.id, worker=WORKER)
-    assert claim is not None
+    add_runs(engine, HEAVY, operations=REFRESH)
+    claim = must_claim(engine, HEAVY.id, worker=WORKER)
     do_cancel(engine)
     record_all(engine, NEXT)
     return claim
@@ -61,10 +61,6 @@ def do_reopen(engine: sa.Engine) -> None:
 
 def stop(engine: sa.Engine, claim: Claim) -> None:
     write_by(engine, let_go, claim)
-
-
-def find_sendable(engine: sa.Engine) -> list[object]:
-    return [each.id for each in read_by(engine, fetch_sendable, limit=10)]
 
 
 def test_no_heavy_operation_runs_beside_one_that_was_canceled(
@@ -107,8 +103,7 @@ def test_queued_runs_of_an_action_wait_as_well(engine: sa.Engine):
     add_revision(engine)
     first, second = (make_operation(n, overlap=Overlap.QUEUE) for n in (1, 2))
     record_all(engine, first, second)
-    claim = claim_operation(engine, first.id, worker=WORKER)
-    assert claim is not None
+    claim = must_claim(engine, first.id, worker=WORKER)
     do_cancel(engine)
     assert [] == find_sendable(engine)
 
@@ -133,7 +128,7 @@ def test_a_worker_that_died_does_not_hold_it_for_ever(
     """While the lease holds, the leader leaves it alone; then it frees it."""
     write_by(engine, reclaim_lost_workers)
     assert canceled.token == get(engine, HEAVY.id).claim_token
-    edit(engine, HEAVY.id, lease_expires_at=get_now(engine) - timedelta(seconds=1))
+    expire(engine, HEAVY.id)
     assert (0, 0) == write_by(engine, reclaim_lost_workers)
 
     row = get(engine, HEAVY.id)
@@ -188,8 +183,7 @@ def run_canceled(
     engine: sa.Engine, folder: Path, *, retry: bool = False, breaks: bool = False
 ) -> list[object]:
     """Run an operation that is canceled meanwhile; return its log lines."""
-    add_revision(engine)
-    record_all(engine, HEAVY)
+    add_runs(engine, HEAVY)
 
     def cancel_it() -> None:
         do_cancel(engine)

@@ -22,7 +22,6 @@ from models.occurrence import make_after_id
 from models.operation_state import Trigger
 from models.requests.notes import PauseModel
 from operations.cancel_and_retry import cancel, cancel_each, reopen
-from operations.claiming.claim import claim_operation
 from operations.fleet.processes import fetch_secret
 from operations.foreign_tasks import TaskAnswer, make_token
 from operations.rescue import (
@@ -32,8 +31,6 @@ from operations.rescue import (
     fail_at_time_limit,
     reclaim_lost_workers,
 )
-from operations.running.attempt import Attempt
-from operations.sending.order import fetch_sendable
 from operations.task_ends import end_overdue, fetch_overdue, record_answers
 from overview.auditing import audit_all
 from overview.why.instant import explain_asked
@@ -46,11 +43,15 @@ from tests.scheduling import (
     edit_action,
     fetch_action,
     fetch_all,
+    find_sendable,
     get,
     get_now,
     make_operation,
+    must_claim,
     post,
+    put,
     record_all,
+    run_attempt,
 )
 from tests.unit.operations.fakes import World
 
@@ -77,14 +78,8 @@ def follow(engine: sa.Engine, uid: str = "next", **changes: Any) -> UUID:
     return make_after_id(uid, FIRST.id)
 
 
-def claim(engine: sa.Engine) -> None:
-    assert claim_operation(engine, FIRST.id, worker=WORKER) is not None
-
-
 def run(engine: sa.Engine, error: Exception | None = None) -> None:
     """Let a worker run FIRST to its end."""
-    found = claim_operation(engine, FIRST.id, worker=WORKER)
-    assert found is not None
 
     def step(_context: object, _arguments: object) -> dict[str, Any]:
         if error is not None:
@@ -92,7 +87,7 @@ def run(engine: sa.Engine, error: Exception | None = None) -> None:
         return {}
 
     ports = World(Path("unused")).make_context().ports
-    Attempt(engine, found, ports, steps={"call_webhook": step}).run()
+    run_attempt(engine, FIRST.id, ports, steps={"call_webhook": step})
 
 
 def fail(engine: sa.Engine) -> None:
@@ -125,8 +120,7 @@ def test_success_starts_what_follows_at_once(first: sa.Engine):
     assert row.occurrence <= row.send_at
     after = {"operation": str(FIRST.id), "action": "first", "name": "first"}
     assert {"after": after | {"state": "succeeded"}} == row.details
-    sendable = [each.id for each in read_by(first, fetch_sendable, limit=10)]
-    assert [expected] == sendable
+    assert [expected] == find_sendable(first)
 
 
 ENDINGS: list[tuple[Callable[[sa.Engine], None], list[str]]] = [
@@ -150,7 +144,7 @@ def test_only_those_follow_that_wait_for_such_an_end(
 
 
 def lose_worker(engine: sa.Engine) -> None:
-    claim(engine)
+    must_claim(engine, FIRST.id, worker=WORKER)
     edit(
         engine, FIRST.id, lease_expires_at=get_now(engine) - MINUTE, attempts_allowed=1
     )
@@ -158,12 +152,12 @@ def lose_worker(engine: sa.Engine) -> None:
 
 
 def exceed_limit(engine: sa.Engine) -> None:
-    claim(engine)
+    must_claim(engine, FIRST.id, worker=WORKER)
     write_by(engine, fail_at_time_limit, FIRST.id, worker_suffix="(1234abcd)")
 
 
 def kill(engine: sa.Engine) -> None:
-    claim(engine)
+    must_claim(engine, FIRST.id, worker=WORKER)
     edit(engine, FIRST.id, kills=KILLS_ALLOWED - 1)
     write_by(engine, count_kill, FIRST.id, worker_suffix="(1234abcd)", cause="SIGKILL")
 
@@ -246,7 +240,7 @@ def test_delay_is_waited_for_in_the_calendar_of_the_zone(first: sa.Engine):
     waits = row.send_at - ended.finished_at
     assert timedelta(hours=24) < waits <= timedelta(hours=27)
     assert row.send_at == row.occurrence
-    assert [] == read_by(first, fetch_sendable, limit=10)
+    assert [] == find_sendable(first)
 
 
 def test_backfill_and_what_was_skipped_start_nothing(first: sa.Engine):
@@ -334,11 +328,10 @@ def test_overlap_of_what_follows_is_its_own(first: sa.Engine):
     """By default each end starts a run; with skip, none beside a live one."""
     follow(first, "each", when={"on": "end"})
     follow(first, "one", when={"on": "end"}, overlap="skip")
-    more = make_operation(1, action_uid="first")
-    record_all(first, more)
+    more = put(first, 1, action_uid="first")
 
     do_cancel(first)
-    write_by(first, cancel_each, [more.id])
+    write_by(first, cancel_each, [more])
 
     expected = [("each", "pending")] * 2 + [("one", "pending"), ("one", "skipped")]
     assert expected == find_followers(first)

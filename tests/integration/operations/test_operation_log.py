@@ -26,15 +26,14 @@ from operations.operation_log import (
 )
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import reclaim_lost_workers
-from operations.running.attempt import Attempt
 from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import (
-    add_revision,
+    add_runs,
     edit,
+    expire,
     get_now,
     make_operation,
-    must_claim,
-    record_all,
+    run_attempt,
 )
 from tests.unit.operations.fakes import World
 
@@ -45,8 +44,7 @@ SECOND = timedelta(seconds=1)
 @pytest.fixture
 def recorded(engine: sa.Engine) -> sa.Engine:
     """Give a database with an operation of one step."""
-    add_revision(engine)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY)
     return engine
 
 
@@ -61,8 +59,7 @@ def run(engine: sa.Engine, ports: Ports, step: Step) -> None:
         return {}
 
     edit(engine, DAILY.id, send_at=get_now(engine) - SECOND)
-    claim = must_claim(engine, DAILY.id)
-    Attempt(engine, claim, ports, steps={"run_task": act}).run()
+    run_attempt(engine, DAILY.id, ports, steps={"run_task": act})
 
 
 def read(engine: sa.Engine, *, after: int = 0, limit: int = 1_000) -> list[LogLine]:
@@ -226,7 +223,7 @@ def test_worker_that_lost_its_claim_says_nothing(recorded: sa.Engine, ports: Por
     def lose(context: StepContext) -> None:
         context.say("one")
         context.say("two")
-        edit(recorded, DAILY.id, lease_expires_at=get_now(recorded) - SECOND)
+        expire(recorded, DAILY.id)
         write_by(recorded, reclaim_lost_workers)
 
     run(recorded, ports, lose)

@@ -24,6 +24,7 @@ from tests.scheduling import (
     get,
     get_now,
     make_operation,
+    put,
     record_all,
 )
 
@@ -205,26 +206,21 @@ def test_cancel_and_reopen_change_only_what_they_may(
     engine: sa.Engine, state: OperationState
 ):
     """Cancel takes what is live, reopen what failed or was canceled; the rest stays."""
-    made = make_operation()
-    record_all(engine, made)
-    edit(engine, made.id, state=state)
-    reopened = write_by(engine, reopen, made.id)
+    made = put(engine, state=state)
+    reopened = write_by(engine, reopen, made)
     edit_back = sa.update(operations).values(state=state)
     execute(engine, edit_back)
-    canceled = write_by(engine, cancel, made.id, reason="canceled")
+    canceled = write_by(engine, cancel, made, reason="canceled")
 
     assert (state in {"failed", "canceled"}) == reopened
     assert (state in LIVE_STATES) == canceled
-    assert ("canceled" if canceled else state) == get(engine, made.id).state
+    assert ("canceled" if canceled else state) == get(engine, made).state
 
 
 def test_reopen_gives_three_more_attempts_and_sends_at_once(engine: sa.Engine):
     """The row and its id stay; why it failed is forgotten, but not that it was sent."""
-    made = make_operation()
-    record_all(engine, made)
-    edit(
+    made = put(
         engine,
-        made.id,
         state="failed",
         reason="x",
         error="y",
@@ -232,9 +228,9 @@ def test_reopen_gives_three_more_attempts_and_sends_at_once(engine: sa.Engine):
         finished_at=MONDAY,
         sends=3,
     )
-    write_by(engine, reopen, made.id)
+    write_by(engine, reopen, made)
 
-    row = get(engine, made.id)
+    row = get(engine, made)
 
     assert ("pending", None, None, None) == (
         row.state,

@@ -19,7 +19,6 @@ from operations.cancel_and_retry import (
 )
 from operations.claiming.claim import claim_operation
 from operations.claiming.claimed import RESENT_KEY, RETURN_KEY
-from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
 from operations.running.attempt import Attempt
 from tests.database import execute, fetch_rows, note_statements, race, read_by, write_by
@@ -27,10 +26,11 @@ from tests.scheduling import (
     REFRESH,
     add_app,
     add_mails,
-    add_revision,
+    add_runs,
     edit,
     fetch_all,
     get,
+    get_steps,
     make_operation,
     must_claim,
     post,
@@ -52,8 +52,7 @@ FAILED, OTHER = (make_operation(n, overlap=Overlap.SKIP) for n in (1, 2))
 @pytest.fixture
 def failed(engine: sa.Engine, ports: Ports) -> sa.Engine:
     """Give a database with an operation whose third step of four failed for good."""
-    add_revision(engine, operations=STEPS, recipients={"groups": ["all"]})
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY, operations=STEPS, recipients={"groups": ["all"]})
     assert [*NAMES[:3]] == run(engine, ports, failing="send_email")
     assert "failed" == get(engine, DAILY.id).state
     return engine
@@ -85,7 +84,7 @@ def retry(engine: sa.Engine, step: str | None, *, app: str | None = None) -> Non
 
 
 def fetch_states(engine: sa.Engine) -> list[str]:
-    return [each.state for each in read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]]
+    return [each.state for each in get_steps(engine, DAILY.id)]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +117,7 @@ def test_steps_that_run_again_have_forgotten_what_they_did(failed: sa.Engine):
 
     retry(failed, "publish")
 
-    refresh, *others = read_by(failed, fetch_steps, [DAILY.id])[DAILY.id]
+    refresh, *others = get_steps(failed, DAILY.id)
     assert ("succeeded", {"ran": "refresh"}) == (refresh.state, refresh.result)
     for each in others:
         assert ("pending", 0) == (each.state, each.attempt)
@@ -176,8 +175,7 @@ def test_operation_that_never_ran_has_the_steps_of_its_document(
     engine: sa.Engine, ports: Ports
 ):
     """Canceled before its first attempt, it can only begin with its first step."""
-    add_revision(engine, operations=STEPS, recipients={"groups": ["all"]})
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY, operations=STEPS, recipients={"groups": ["all"]})
     write_by(engine, cancel_or_refuse, DAILY.id)
 
     with pytest.raises(UsageError, match="Did you mean 'publish'"):
@@ -232,8 +230,7 @@ def test_worker_that_was_canceled_writes_nothing_into_what_was_reset(
 def test_one_of_many_retries_wins(postgres_engine: sa.Engine, ports: Ports):
     """The others find it pending, and reset nothing; a claim comes before or after."""
     engine = postgres_engine
-    add_revision(engine, operations=STEPS, recipients={"groups": ["all"]})
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY, operations=STEPS, recipients={"groups": ["all"]})
     run(engine, ports, failing="send_email")
     steps = ("refresh", "publish", "send_email", None)
 
@@ -291,8 +288,7 @@ def test_action_of_another_tenant_is_not_locked(failed: sa.Engine):
 @pytest.mark.parametrize("state", list(OperationState))
 def test_retry_beside_what_is_live_is_refused(engine: sa.Engine, state: OperationState):
     """``skip`` lets one run at a time; what is final is in nobody's way."""
-    add_revision(engine)
-    record_all(engine, FAILED)
+    add_runs(engine, FAILED)
     edit(engine, FAILED.id, state="failed")
     record_all(engine, OTHER)
     edit(engine, OTHER.id, state=state)
@@ -319,8 +315,7 @@ def test_retry_beside_others_is_let_through(
     engine: sa.Engine, overlap: Overlap, other: dict[str, str]
 ):
     """What is queued waits before it is sent; other users and actions do not count."""
-    add_revision(engine)
-    record_all(engine, FAILED, make_operation(2, **other))
+    add_runs(engine, FAILED, make_operation(2, **other))
     edit(engine, FAILED.id, state="failed", overlap=overlap)
 
     assert write_by(engine, reopen, FAILED.id)
@@ -328,8 +323,7 @@ def test_retry_beside_others_is_let_through(
 
 def test_run_of_an_action_that_is_gone_is_tried_again(engine: sa.Engine):
     """Its worker finds that it was deleted, and says so."""
-    add_revision(engine)
-    record_all(engine, FAILED)
+    add_runs(engine, FAILED)
     edit(engine, FAILED.id, state="failed")
     write_by(engine, delete_action, "daily")
 

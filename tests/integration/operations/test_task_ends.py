@@ -23,7 +23,6 @@ from operations.foreign_tasks import ForeignTask, TaskAnswer, make_token
 from operations.list_operations import fetch_steps
 from operations.ports import Ports
 from operations.running.attempt import Attempt
-from operations.sending.order import fetch_sendable
 from operations.task_ends import (
     end_overdue,
     fetch_listened,
@@ -35,19 +34,22 @@ from operations.task_ends import (
 from overview.operations import fetch_shown_operation
 from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import (
-    add_revision,
+    MINUTE,
+    add_runs,
     edit,
+    find_sendable,
     get,
     get_now,
+    get_steps,
     make_operation,
     must_claim,
     record_all,
+    run_attempt,
     say_why,
 )
 from tests.servers import wait_until
 from tests.unit.operations.fakes import FakeTaskSender
 
-MINUTE = timedelta(minutes=1)
 TASK = {"name": "shop.report", "queue": "reports", "wait": True, "within": "PT10M"}
 DAILY = make_operation()
 NEXT = make_operation(1)
@@ -69,8 +71,7 @@ class QuickSender(FakeTaskSender):
 
 def prepare(engine: sa.Engine) -> None:
     """Record DAILY, whose action sends a task and waits for it."""
-    add_revision(engine, operations={"run_task": TASK})
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY, operations={"run_task": TASK})
 
 
 def run(engine: sa.Engine, ports: Ports) -> OperationState | None:
@@ -92,7 +93,7 @@ def answer(
 
 
 def fetch_result(engine: sa.Engine, operation_id: UUID) -> dict[str, Any]:
-    (step,) = read_by(engine, fetch_steps, [operation_id])[operation_id]
+    (step,) = get_steps(engine, operation_id)
     result: dict[str, Any] = step.result
     return result
 
@@ -102,10 +103,6 @@ def end_what_is_overdue(engine: sa.Engine) -> int:
     edit(engine, DAILY.id, send_at=get_now(engine) - MINUTE)
     overdue = read_by(engine, fetch_overdue, limit=9)
     return end_overdue(engine, [(each, each.remark) for each in overdue])
-
-
-def get_sendable(engine: sa.Engine) -> list[UUID]:
-    return [each.id for each in read_by(engine, fetch_sendable, limit=10)]
 
 
 def test_operation_waits_without_a_worker(engine: sa.Engine, ports: Ports):
@@ -126,7 +123,7 @@ def test_operation_waits_without_a_worker(engine: sa.Engine, ports: Ports):
     assert "Waits for the task's own end (shop.report), until " in shown.told.text
     assert shown.mark is None
     edit(engine, DAILY.id, send_at=get_now(engine) - MINUTE)
-    assert [] == get_sendable(engine)
+    assert [] == find_sendable(engine)
     assert run(engine, ports) is None
 
 
@@ -155,13 +152,12 @@ def test_answer_ends_it(engine: sa.Engine, ports: Ports):
 def test_step_behind_others_ends_in_its_place(engine: sa.Engine, ports: Ports):
     """What ran before it stays as it is."""
     hook = {"url": "https://example.com/hook"}
-    add_revision(engine, operations={"call_webhook": hook, "run_task": TASK})
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY, operations={"call_webhook": hook, "run_task": TASK})
     run(engine, ports)
 
     assert answer(engine)
 
-    steps = read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]
+    steps = get_steps(engine, DAILY.id)
     assert ["call_webhook", "run_task"] == [step.name for step in steps]
     assert ["succeeded"] * 2 == [step.state for step in steps]
     assert 7 == steps[1].result["returned"]
@@ -206,7 +202,7 @@ def test_answer_to_what_a_worker_gave_back_ends_it(engine: sa.Engine):
     assert answer(engine)
 
     assert "succeeded" == get(engine, DAILY.id).state
-    assert [] == get_sendable(engine)
+    assert [] == find_sendable(engine)
 
 
 def test_second_answer_late_answer_and_strangers_change_nothing(
@@ -235,8 +231,7 @@ def test_answers_that_come_together_are_recorded_together(
     prepare(engine)
     record_all(engine, NEXT)
     run(engine, ports)
-    claim = must_claim(engine, NEXT.id)
-    Attempt(engine, claim, ports).run()
+    run_attempt(engine, NEXT.id, ports)
     first, second = (each.token for each in ports.tasks.sent)  # type: ignore[attr-defined]
     told = [
         TaskAnswer("nobody's", succeeded=False),
@@ -326,8 +321,7 @@ def test_answer_to_an_operation_that_is_locked_waits_for_it_alone(
     prepare(engine)
     record_all(engine, NEXT)
     run(engine, ports)
-    claim = must_claim(engine, NEXT.id)
-    Attempt(engine, claim, ports).run()
+    run_attempt(engine, NEXT.id, ports)
     told = [TaskAnswer(each.token, succeeded=True) for each in ports.tasks.sent]  # type: ignore[attr-defined]
     answered = sa.select(sa.func.count()).where(operations.c.state == "succeeded")
 
@@ -346,15 +340,19 @@ def test_answer_to_an_operation_that_is_locked_waits_for_it_alone(
 def test_next_run_waits_until_the_task_has_ended(engine: sa.Engine, ports: Ports):
     """With ``overlap: queue`` a run ends as its task does; other actions go on."""
     queued = DAILY._replace(overlap=Overlap.QUEUE)
-    add_revision(engine, operations={"run_task": TASK})
-    record_all(engine, queued, NEXT._replace(overlap=Overlap.QUEUE))
+    add_runs(
+        engine,
+        queued,
+        NEXT._replace(overlap=Overlap.QUEUE),
+        operations={"run_task": TASK},
+    )
     run(engine, ports)
     other = make_operation(2, action_uid="other")._replace(
         queue=Queue.HEAVY, overlap=Overlap.QUEUE
     )
     record_all(engine, other)
 
-    assert [other.id] == get_sendable(engine)
+    assert [other.id] == find_sendable(engine)
     assert "has not ended" in read_by(engine, say_why, NEXT.id)
     answer(engine)
-    assert {NEXT.id, other.id} == set(get_sendable(engine))
+    assert {NEXT.id, other.id} == set(find_sendable(engine))

@@ -8,7 +8,6 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from actions.lease import Leader
 from dispatch.backfills.planning import Plan, plan_backfill
 from dispatch.backfills.progress import Backfiller
 from dispatch.backfills.requests import start_backfill
@@ -23,6 +22,7 @@ from tests.scheduling import (
     edit,
     edit_action,
     get_now,
+    lead,
     make_operation,
     post_at,
     record_all,
@@ -77,8 +77,7 @@ def start(
 
 
 def make_backfiller(engine: sa.Engine) -> Backfiller:
-    leader = Leader(engine)
-    assert leader.hold()
+    leader = lead(engine)
     return Backfiller(engine, leader)
 
 

@@ -14,16 +14,14 @@ import pytest
 import sqlalchemy as sa
 from structlog.testing import capture_logs
 
-from actions.lease import Leader
 from models.database.engine import compare_clocks, make_engine, reading, writing
 from models.database.tables import change_head, small_apps
 from models.errors import UnreachableError, UsageError
-from operations.claiming.claim import claim_operation
 from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart
 from tests.conftest import show_url
 from tests.database import execute
-from tests.scheduling import add_revision, get, make_operation, record_all
+from tests.scheduling import add_revision, get, lead, must_claim, put
 from tests.servers import wait_until
 
 MINUTE = timedelta(minutes=1)
@@ -143,8 +141,7 @@ def test_connection_is_waited_for_no_longer_than_an_answer(database_url: str):
 
 def test_database_that_is_read_only_is_away(engine: sa.Engine):
     """A failover passes; until then nothing can be written."""
-    made = make_operation()
-    record_all(engine, made)
+    made = put(engine)
     demote(engine)
 
     with (
@@ -153,7 +150,7 @@ def test_database_that_is_read_only_is_away(engine: sa.Engine):
     ):
         connection.execute(sa.text("update operations set state = 'failed'"))
 
-    assert "pending" == get(engine, made.id).state
+    assert "pending" == get(engine, made).state
 
 
 @pytest.mark.parametrize(
@@ -243,8 +240,7 @@ def test_connection_that_is_killed_under_a_statement_is_away(
 def test_leader_of_a_read_only_database_leads_on(engine: sa.Engine):
     """It neither renews nor releases the lease, and trusts it to its end."""
     now = [0.0]
-    leader = Leader(engine, monotonic=lambda: now[0])
-    assert leader.hold()
+    leader = lead(engine, monotonic=lambda: now[0])
     demote(engine)
     now[0] = 11.0
 
@@ -261,10 +257,8 @@ def test_the_heart_of_a_worker_outlives_a_read_only_database(engine: sa.Engine):
     cannot give back when it stops is taken over when its lease has run out.
     """
     add_revision(engine)
-    made = make_operation()
-    record_all(engine, made)
-    claim = claim_operation(engine, made.id, worker="worker")
-    assert claim is not None
+    made = put(engine)
+    claim = must_claim(engine, made, worker="worker")
     heart = Heart(engine, lease=MINUTE, every=timedelta(hours=1))
     heart.add(claim)
     demote(engine)
@@ -276,7 +270,7 @@ def test_the_heart_of_a_worker_outlives_a_read_only_database(engine: sa.Engine):
 
     *beats, end = lines
     assert ["heartbeat_failed"] * 2 == [line["event"] for line in beats]
-    assert ("operations_not_given_back", [str(made.id)]) == (end["event"], end["ids"])
+    assert ("operations_not_given_back", [str(made)]) == (end["event"], end["ids"])
 
 
 def test_no_plan_is_compiled(postgres_engine: sa.Engine):

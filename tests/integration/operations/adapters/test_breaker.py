@@ -17,15 +17,13 @@ from models.database.tables import breakers
 from models.operation_state import OperationState, Reason, StepState
 from operations.adapters.breaker import Breaker, PatientMailer
 from operations.adapters.smtp import make_mailer, name_mail_server
-from operations.claiming.claim import claim_operation
-from operations.list_operations import fetch_steps
 from operations.mail.message import Fate, Mail, Sending, Template
 from operations.ports import Ports
 from operations.recipients import User
 from operations.running.attempt import Attempt
-from tests.database import execute, fetch_rows, read_by
+from tests.database import execute, fetch_rows
 from tests.mail_server import MailServer
-from tests.scheduling import add_revision, edit, get, make_operation, record_all
+from tests.scheduling import add_revision, edit, get, get_steps, must_claim, put
 from tests.unit.operations.fakes import FakeMailer, World
 
 NAME = "mail server mail.example.org:25"
@@ -156,8 +154,7 @@ def make_world(folder: Path) -> Ports:
 def run_once(engine: sa.Engine, ports: Ports, operation_id: UUID) -> OperationState:
     """Let a worker take the operation and run it; return where that left it."""
     edit(engine, operation_id, send_at=datetime(2020, 1, 1, tzinfo=UTC))
-    claim = claim_operation(engine, operation_id, worker="quick@host")
-    assert claim is not None
+    claim = must_claim(engine, operation_id, worker="quick@host")
     state = Attempt(engine, claim, ports).run()
     assert state is not None
     return state
@@ -169,16 +166,15 @@ def test_operations_outlast_a_server_that_hangs(
     """They wait more often than there are attempts, with the reason; then it goes."""
     steps = {"send_email": {"template": "hello"}}
     add_revision(engine, operations=steps, recipients={"users": ["ann"]})
-    operation = make_operation()
-    record_all(engine, operation)
+    operation = put(engine)
     server, ports = Server(engine), make_world(tmp_path)
     with hanging_server() as url:
         breaker = Breaker(engine, name_mail_server(url))
         hanging = make_mailer(url, sender="m@x.org", timeout=timedelta(seconds=0.1))
         waiting = replace(ports, mailer=PatientMailer(hanging, breaker))
         for _ in range(5):
-            assert run_once(engine, waiting, operation.id) is OperationState.PENDING
-            row = get(engine, operation.id)
+            assert run_once(engine, waiting, operation) is OperationState.PENDING
+            row = get(engine, operation)
             assert (Reason.MAIL_SERVER_AWAY, 0) == (row.reason, row.attempt)
             assert "has been unavailable since" in str(row.error)
             server.come_due()
@@ -187,9 +183,9 @@ def test_operations_outlast_a_server_that_hangs(
     serving = make_mailer(smtp_server.url, sender="m@x.org")
     working = replace(ports, mailer=PatientMailer(serving, breaker))
 
-    assert run_once(engine, working, operation.id) is OperationState.SUCCEEDED
-    row = get(engine, operation.id)
-    steps_kept = read_by(engine, fetch_steps, [operation.id])[operation.id]
+    assert run_once(engine, working, operation) is OperationState.SUCCEEDED
+    row = get(engine, operation)
+    steps_kept = get_steps(engine, operation)
     assert (None, None, 1) == (row.reason, row.error, row.attempt)
     assert [(StepState.SUCCEEDED, None)] == [(s.state, s.error) for s in steps_kept]
     assert server.row is None

@@ -27,25 +27,31 @@ from operations.claiming.claim import (
     retry_later,
 )
 from operations.claiming.claimed import Claim
-from operations.list_operations import fetch_steps
 from operations.rescue import give_back_all
-from operations.sending.order import Message, fetch_sendable, mark_sent
+from operations.sending.order import fetch_sendable, mark_sent
 from tests.database import race, read_by, write_by
 from tests.scheduling import (
+    HOUR,
+    MINUTE,
     REFRESH,
+    SECOND,
     add_revision,
+    add_runs,
     edit,
     edit_action,
+    expire,
+    find_sendable,
     get,
     get_now,
+    get_steps,
     make_operation,
     must_claim,
     post,
+    put,
     record_all,
 )
 
-PAST = timedelta(seconds=-1)
-FUTURE = timedelta(hours=1)
+PAST, FUTURE = -SECOND, HOUR
 
 DAILY = make_operation()
 
@@ -53,19 +59,12 @@ DAILY = make_operation()
 @pytest.fixture
 def recorded(engine: sa.Engine) -> sa.Engine:
     """Give a database in which DAILY waits to run."""
-    add_revision(engine)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY)
     return engine
 
 
 def take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim | None:
-    return claim_operation(engine, operation_id, worker="celery@host")
-
-
-def must_take(engine: sa.Engine, operation_id: UUID = DAILY.id) -> Claim:
-    claim = take(engine, operation_id)
-    assert claim is not None
-    return claim
+    return claim_operation(engine, operation_id, worker="w")
 
 
 def race_to_take(engine: sa.Engine, ids: Sequence[UUID]) -> list[Claim]:
@@ -74,16 +73,11 @@ def race_to_take(engine: sa.Engine, ids: Sequence[UUID]) -> list[Claim]:
     return [claim for claim in won if claim is not None]
 
 
-def expire(engine: sa.Engine, operation_id: UUID = DAILY.id) -> None:
-    """Let the lease run out, as if its worker had died a minute ago."""
-    edit(engine, operation_id, lease_expires_at=get_now(engine) + PAST)
-
-
 def test_claim_says_what_to_do(recorded: sa.Engine):
     """The claim carries the action as it was when the occurrence was recorded."""
     post(recorded, replace_it=True, uid="daily", operations=REFRESH)
 
-    claim = must_take(recorded)
+    claim = must_claim(recorded, DAILY.id, worker="celery@host")
 
     assert (1, 3, "daily", True) == (
         claim.attempt,
@@ -101,9 +95,7 @@ def test_claim_says_what_to_do(recorded: sa.Engine):
         row.worker,
         row.claim_token,
     )
-    assert LEASE == pytest.approx(
-        row.lease_expires_at - row.started_at, abs=timedelta(seconds=1)
-    )
+    assert LEASE == pytest.approx(row.lease_expires_at - row.started_at, abs=SECOND)
 
 
 @pytest.mark.parametrize(
@@ -157,10 +149,9 @@ def test_one_of_twenty_claimers_wins(postgres_engine: sa.Engine):
     Copies of a message that arrive together start one attempt; after the lease ran out
     one worker goes on, not several.
     """
-    add_revision(postgres_engine)
-    record_all(postgres_engine, DAILY)
+    add_runs(postgres_engine, DAILY)
     first = race_to_take(postgres_engine, [DAILY.id] * 20)
-    expire(postgres_engine)
+    expire(postgres_engine, DAILY.id)
     second = race_to_take(postgres_engine, [DAILY.id] * 20)
 
     assert [1, 2] == [claim.attempt for claim in (*first, *second)]
@@ -173,7 +164,7 @@ def test_one_heavy_operation_of_an_app_runs(postgres_engine: sa.Engine):
     mine = [make_operation(n, queue=Queue.HEAVY) for n in range(8)]
     other = make_operation(9, queue=Queue.HEAVY, app="other")
     record_all(postgres_engine, *mine, other)
-    must_take(postgres_engine, other.id)
+    must_claim(postgres_engine, other.id)
 
     won = race_to_take(postgres_engine, [each.id for each in mine])
 
@@ -187,7 +178,7 @@ def test_heavy_operation_waits_for_the_running_one(engine: sa.Engine):
     quick = make_operation(3)
     record_all(engine, first, second, quick)
     edit(engine, second.id, state="queued")
-    claim = must_take(engine, first.id)
+    claim = must_claim(engine, first.id)
 
     assert take(engine, second.id) is None
     assert ("pending", 0) == (
@@ -217,7 +208,7 @@ def test_two_of_a_line_never_run_at_once(engine: sa.Engine, user_id: str | None)
     ]
     record_all(engine, first, second, *others)
     edit(engine, second.id, state="queued")
-    claim = must_take(engine, first.id)
+    claim = must_claim(engine, first.id)
 
     assert take(engine, second.id) is None
     row = get(engine, second.id)
@@ -225,7 +216,7 @@ def test_two_of_a_line_never_run_at_once(engine: sa.Engine, user_id: str | None)
     assert all(take(engine, each.id) is not None for each in others)
 
     write_by(engine, finish, claim, OperationState.SUCCEEDED)
-    assert [second.id] == [found.id for found in find_messages(engine)]
+    assert [second.id] == find_sendable(engine)
     assert take(engine, second.id) is not None
 
 
@@ -237,7 +228,7 @@ def _leave_pending() -> dict[str, Callable[[sa.Engine, Claim], object]]:
         write_by(engine, await_task, claim, within=FUTURE, what="a task")
 
     def stop_worker(engine: sa.Engine, _claim: Claim) -> None:
-        assert 1 == write_by(engine, give_back_all, worker_suffix="@host")
+        assert 1 == write_by(engine, give_back_all, worker_suffix="w")
 
     return {
         "given back": give_back,
@@ -256,7 +247,7 @@ def test_what_has_begun_keeps_its_place_in_line(engine: sa.Engine, how: str):
     add_revision(engine)
     first, second = (make_operation(n, **IN_LINE) for n in (1, 2))
     record_all(engine, first, second)
-    claim = must_take(engine, first.id)
+    claim = must_claim(engine, first.id)
 
     _leave_pending()[how](engine, claim)
     edit(engine, second.id, state="queued")
@@ -266,7 +257,7 @@ def test_what_has_begun_keeps_its_place_in_line(engine: sa.Engine, how: str):
     edit(engine, first.id, send_at=get_now(engine))
     # What waits for its task is neither sent nor claimed: its answer ends it.
     next_up = [] if how == "task" else [first.id]
-    assert next_up == [found.id for found in find_messages(engine)]
+    assert next_up == find_sendable(engine)
     assert (how == "task") is (take(engine, first.id) is None)
 
 
@@ -279,18 +270,17 @@ def test_what_is_tried_again_goes_before_what_was_recorded_later(engine: sa.Engi
     first, second, third = (make_operation(n, **IN_LINE) for n in (1, 2, 3))
     record_all(engine, first, second, third)
     edit(engine, first.id, state="failed")
-    claim = must_take(engine, second.id)
+    claim = must_claim(engine, second.id)
     _leave_pending()["task"](engine, claim)
     write_by(engine, reopen, first.id)
-    assert [] == find_messages(engine)
+    assert [] == find_sendable(engine)
     edit(engine, second.id, state="succeeded", reason=None)
 
     sent = []
-    while messages := find_messages(engine):
-        [message] = messages
-        claim = must_take(engine, message.id)
+    while ids := find_sendable(engine):
+        claim = must_claim(engine, *ids)
         write_by(engine, finish, claim, OperationState.SUCCEEDED)
-        sent.append(message.id)
+        sent += ids
 
     assert [first.id, third.id] == sent
 
@@ -313,7 +303,7 @@ def test_index_guards_the_line(engine: sa.Engine):
     of_users = [make_operation(n, user_id="ann", **IN_LINE) for n in (1, 2)]
     record_all(engine, *line, *of_users)
     for first, second in (line, of_users):
-        must_take(engine, first.id)
+        must_claim(engine, first.id)
         with pytest.raises(sa.exc.IntegrityError):
             edit(engine, second.id, state="running", claim_token=uuid4())
 
@@ -321,63 +311,55 @@ def test_index_guards_the_line(engine: sa.Engine):
 def test_message_that_is_dropped_before_it_is_marked_is_sent_again(engine: sa.Engine):
     """A worker may be faster than the leader, which marks later what it has sent."""
     add_revision(engine, operations=REFRESH)
-    waiting = make_operation(1, queue=Queue.HEAVY)
-    record_all(engine, waiting)
-    [message] = find_messages(engine)
-    running = make_operation(2, queue=Queue.HEAVY)
-    record_all(engine, running)
-    claim = must_take(engine, running.id)
+    waiting = put(engine, 1, queue=Queue.HEAVY)
+    [message] = read_by(engine, fetch_sendable, limit=10)
+    running = put(engine, 2, queue=Queue.HEAVY)
+    claim = must_claim(engine, running)
 
-    assert take(engine, waiting.id) is None
+    assert take(engine, waiting) is None
     with writing(engine) as connection:
         mark_sent(AtOnce(connection), [message])
         finish(connection, claim, OperationState.SUCCEEDED)
 
-    assert [waiting.id] == [found.id for found in find_messages(engine)]
-    row = get(engine, waiting.id)
+    assert [waiting] == find_sendable(engine)
+    row = get(engine, waiting)
     assert ("pending", 1) == (row.state, row.sends)
-
-
-def find_messages(engine: sa.Engine) -> list[Message]:
-    return read_by(engine, fetch_sendable, limit=10)
 
 
 def test_lost_heavy_operation_is_taken_over(engine: sa.Engine):
     """The one heavy operation that runs is no obstacle to itself."""
     add_revision(engine, operations=REFRESH)
-    heavy = make_operation(queue=Queue.HEAVY)
-    record_all(engine, heavy)
-    must_take(engine, heavy.id)
-    expire(engine, heavy.id)
+    heavy = put(engine, queue=Queue.HEAVY)
+    must_claim(engine, heavy)
+    expire(engine, heavy)
 
-    assert 2 == must_take(engine, heavy.id).attempt
+    assert 2 == must_claim(engine, heavy).attempt
 
 
 def test_claim_knows_that_the_action_is_gone(recorded: sa.Engine):
     """Deleted and deactivated actions are told apart."""
     edit_action(recorded, "daily", active=False)
-    assert must_take(recorded).action_active is False
-    expire(recorded)
+    assert must_claim(recorded, DAILY.id).action_active is False
+    expire(recorded, DAILY.id)
     write_by(recorded, delete_action, "daily")
 
-    claim = must_take(recorded)
+    claim = must_claim(recorded, DAILY.id)
 
     assert claim.action_active is None
     assert "daily" == claim.document["name"]
 
 
 def fetch_states(engine: sa.Engine) -> list[tuple[str, str, int, bool]]:
-    found = read_by(engine, fetch_steps, [DAILY.id]).get(DAILY.id, [])
+    found = get_steps(engine, DAILY.id)
     return [(s.name, s.state, s.attempt, s.started_at is not None) for s in found]
 
 
 def test_first_claim_starts_the_first_step(engine: sa.Engine):
     """The steps are there with the claim, in their order, not the document's."""
     steps = {"run_task": {"name": "t"}, "publish": {"data": True}, "refresh": True}
-    add_revision(engine, operations=steps)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY, operations=steps)
 
-    claim = must_take(engine)
+    claim = must_claim(engine, DAILY.id)
 
     expected = [("refresh", "running", 1, True)]
     expected += [(name, "pending", 0, False) for name in ("publish", "run_task")]
@@ -390,8 +372,7 @@ def test_claim_that_must_look_first_begins_nothing_itself(engine: sa.Engine, why
     """What may not run, was begun before, or depends on a user: the worker looks."""
     seen = {"after": "instance.user.last_seen", "delay": "PT1H"}
     changes: dict[str, Any] = {"when": seen} if why == "absence" else {}
-    add_revision(engine, **changes)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY, **changes)
     if why == "deleted":
         write_by(engine, delete_action, "daily")
     elif why == "inactive":
@@ -399,7 +380,7 @@ def test_claim_that_must_look_first_begins_nothing_itself(engine: sa.Engine, why
     elif why == "later attempt":
         edit(engine, DAILY.id, attempt=1)
 
-    claim = must_take(engine)
+    claim = must_claim(engine, DAILY.id)
 
     assert 0 == claim.begun
     assert [] == fetch_states(engine)
@@ -407,13 +388,12 @@ def test_claim_that_must_look_first_begins_nothing_itself(engine: sa.Engine, why
 
 def test_steps_of_a_claim_that_was_given_back_stay(engine: sa.Engine):
     """The attempt counts as none, so the next is a first one: it begins no step."""
-    add_revision(engine)
-    record_all(engine, DAILY)
-    before = must_take(engine)
+    add_runs(engine, DAILY)
+    before = must_claim(engine, DAILY.id)
     states = fetch_states(engine)
     give_back(engine, before)
 
-    claim = must_take(engine)
+    claim = must_claim(engine, DAILY.id)
 
     assert (1, 0) == (claim.attempt, claim.begun)
     assert states == fetch_states(engine)
@@ -423,9 +403,7 @@ def _writes() -> dict[str, Callable[[sa.Connection, Claim], object]]:
     return {
         "guard": guard,
         "finish": lambda c, claim: finish(c, claim, OperationState.SUCCEEDED),
-        "retry": lambda c, claim: retry_later(
-            c, claim, delay=timedelta(seconds=1), error="x"
-        ),
+        "retry": lambda c, claim: retry_later(c, claim, delay=SECOND, error="x"),
     }
 
 
@@ -433,14 +411,14 @@ def _writes() -> dict[str, Callable[[sa.Connection, Claim], object]]:
 @pytest.mark.parametrize("how", ["taken over", "finished", "canceled", "pending"])
 def test_nothing_is_written_without_the_token(recorded: sa.Engine, name: str, how: str):
     """A worker that was overtaken changes nothing when it wakes."""
-    stale = must_take(recorded)
-    expire(recorded)
+    stale = must_claim(recorded, DAILY.id)
+    expire(recorded, DAILY.id)
     if how == "canceled":
         write_by(recorded, cancel, DAILY.id, reason="canceled")
     elif how == "pending":
         edit(recorded, DAILY.id, state="pending", claim_token=None)
     else:
-        claim = must_take(recorded)
+        claim = must_claim(recorded, DAILY.id)
         if how == "finished":
             write_by(recorded, finish, claim, OperationState.SUCCEEDED)
     before = get(recorded, DAILY.id)
@@ -462,25 +440,24 @@ def test_nothing_is_written_without_the_token(recorded: sa.Engine, name: str, ho
 
 def test_guard_extends_the_lease_by_as_much_as_was_claimed(recorded: sa.Engine):
     """A lease from the settings stays what it is, whoever renews it."""
-    lease = timedelta(minutes=10)
+    lease = 10 * MINUTE
     claim = must_claim(recorded, DAILY.id, lease=lease)
-    expire(recorded)
+    expire(recorded, DAILY.id)
 
     now = write_by(recorded, guard, claim)
 
     expires_at = get(recorded, DAILY.id).lease_expires_at
-    assert lease == pytest.approx(expires_at - now, abs=timedelta(seconds=1))
+    assert lease == pytest.approx(expires_at - now, abs=SECOND)
 
 
 def test_renewal_tells_which_claims_are_left(recorded: sa.Engine):
     """One statement for all that a process runs."""
-    other = make_operation(1)
-    record_all(recorded, other)
-    mine, theirs = must_take(recorded), must_take(recorded, other.id)
+    other = put(recorded, 1)
+    mine, theirs = must_claim(recorded, DAILY.id), must_claim(recorded, other)
     write_by(recorded, finish, theirs, OperationState.SUCCEEDED)
-    expire(recorded)
+    expire(recorded, DAILY.id)
 
-    claim = renew(recorded, {mine.token, theirs.token}, lease=timedelta(minutes=5))
+    claim = renew(recorded, {mine.token, theirs.token}, lease=5 * MINUTE)
 
     assert {mine.token} == claim
     assert get(recorded, DAILY.id).lease_expires_at > get_now(recorded)
@@ -489,8 +466,8 @@ def test_renewal_tells_which_claims_are_left(recorded: sa.Engine):
 
 def test_lost_worker_that_was_only_slow_goes_on(recorded: sa.Engine):
     """While nobody took over, a late renewal keeps the claim."""
-    claim = must_take(recorded)
-    expire(recorded)
+    claim = must_claim(recorded, DAILY.id)
+    expire(recorded, DAILY.id)
 
     assert {claim.token} == renew(recorded, {claim.token})
     assert take(recorded) is None
@@ -498,7 +475,7 @@ def test_lost_worker_that_was_only_slow_goes_on(recorded: sa.Engine):
 
 def test_given_back_operation_counts_no_attempt(recorded: sa.Engine):
     """A worker that stops puts the operation back as if it had never claimed it."""
-    claim = must_take(recorded)
+    claim = must_claim(recorded, DAILY.id)
 
     assert give_back(recorded, claim)
 
@@ -509,13 +486,13 @@ def test_given_back_operation_counts_no_attempt(recorded: sa.Engine):
         row.claim_token,
         row.lease_expires_at,
     )
-    assert 1 == must_take(recorded).attempt
+    assert 1 == must_claim(recorded, DAILY.id).attempt
 
 
 def test_retry_waits_for_its_time(recorded: sa.Engine):
     """A stale message does not cut the pause short."""
-    claim = must_take(recorded)
-    write_by(recorded, retry_later, claim, delay=timedelta(hours=1), error="no network")
+    claim = must_claim(recorded, DAILY.id)
+    write_by(recorded, retry_later, claim, delay=HOUR, error="no network")
 
     row = get(recorded, DAILY.id)
 
@@ -524,5 +501,5 @@ def test_retry_waits_for_its_time(recorded: sa.Engine):
         row.reason,
         row.error,
     )
-    assert row.send_at > get_now(recorded) + timedelta(minutes=59)
+    assert row.send_at > get_now(recorded) + 59 * MINUTE
     assert take(recorded) is None

@@ -15,7 +15,7 @@ from operations.mail.list_mails import KeptContent, ReadMail, fetch_mail
 from operations.mail.message import Mail, compute_message_id
 from tests.database import execute, fetch_rows, read_by
 from tests.integration.test_budget import counting
-from tests.scheduling import add_revision, at, make_operation, must_claim, record_all
+from tests.scheduling import add_runs, at, make_operation, must_claim
 
 DAILY = make_operation()
 STEP = "send_email"
@@ -34,8 +34,7 @@ def marks(engine: sa.Engine) -> DeliveryMarks:
 
 def claim(engine: sa.Engine, *, keeps_content: bool = True) -> DeliveryMarks:
     """Record an operation and claim it."""
-    add_revision(engine)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY)
     claimed = must_claim(engine, DAILY.id)
     return DeliveryMarks(engine, claimed, STEP, keeps_content=keeps_content)
 

@@ -27,15 +27,14 @@ from operations.mail.message import Fate, Sending, Template
 from operations.mail.resolve_mails import confirm_mails, resend_mails, resolve_mails
 from operations.ports import Ports
 from operations.recipients import User
-from operations.running.attempt import Attempt
 from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import (
-    add_revision,
+    add_runs,
     edit,
     get,
     make_operation,
-    must_claim,
     record_all,
+    run_attempt,
 )
 from tests.unit.operations.fakes import FakeDirectory, FakeMailer, World
 
@@ -74,23 +73,22 @@ def ports(tmp_path: Path, mailer: FakeMailer) -> Ports:
 @pytest.fixture(autouse=True)
 def _mailed(engine: sa.Engine, ports: Ports) -> None:
     """Give every test an operation that has mailed, with two steps."""
-    add_revision(
+    add_runs(
         engine,
+        DAILY,
         operations={
             "send_email": {"template": "hello"},
             "run_task": {"name": "tests.nothing"},
         },
         recipients={"users": list(PEOPLE)},
     )
-    record_all(engine, DAILY)
     work(engine, ports)
     assert "succeeded" == get(engine, DAILY.id).state
 
 
 def work(engine: sa.Engine, ports: Ports) -> None:
     """Be a worker that takes the operation."""
-    claim = must_claim(engine, DAILY.id)
-    Attempt(engine, claim, ports).run()
+    run_attempt(engine, DAILY.id, ports)
 
 
 def call(engine: sa.Engine, act: Any, *recipients: str, **more: Any) -> int:

@@ -14,7 +14,6 @@ from models.database.engine import make_engine
 from models.errors import PlatformError, StepError, UnreachableError
 from operations.cancel_and_retry import reopen
 from operations.claiming.claim import postpone
-from operations.list_operations import fetch_steps
 from operations.operation_log import LONGEST_ERROR, fetch_log
 from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import reclaim_lost_workers
@@ -23,13 +22,15 @@ from operations.running.past_attempts import MOST_KEPT, read_attempts
 from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import (
     MINUTE,
-    add_revision,
+    add_runs,
     edit,
+    expire,
     get,
     get_now,
+    get_steps,
     make_operation,
     must_claim,
-    record_all,
+    run_attempt,
 )
 
 SECOND = timedelta(seconds=1)
@@ -43,14 +44,13 @@ def fail(_context: StepContext, _arguments: object) -> StepResult:
 
 def end_by_failure(engine: sa.Engine, ports: Ports) -> None:
     """Make an attempt whose step fails."""
-    claim = must_claim(engine, DAILY.id)
-    Attempt(engine, claim, ports, steps={"run_task": fail}).run()
+    run_attempt(engine, DAILY.id, ports, steps={"run_task": fail})
 
 
 def end_by_loss(engine: sa.Engine, _ports: Ports) -> None:
     """Make an attempt whose worker dies."""
     must_claim(engine, DAILY.id)
-    edit(engine, DAILY.id, lease_expires_at=get_now(engine) - SECOND)
+    expire(engine, DAILY.id)
     write_by(engine, reclaim_lost_workers)
 
 
@@ -81,8 +81,7 @@ def test_pauses_begin_anew_after_a_retry(
     first: timedelta,
 ):
     """They double within the three attempts that a retry gives, not beyond."""
-    add_revision(engine)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY)
     for _retry in range(3):
         spend_attempts(engine, ports, end, [first, 2 * first])
         assert write_by(engine, reopen, DAILY.id)
@@ -93,8 +92,7 @@ def test_an_action_says_how_often_and_after_what(
     engine: sa.Engine, ports: Ports, end: Callable[[sa.Engine, Ports], None]
 ):
     """Whatever ended an attempt; a retry by hand gives as many again."""
-    add_revision(engine, retries=3, retry_after="PT1M")
-    record_all(engine, DAILY._replace(attempts_allowed=4))
+    add_runs(engine, DAILY._replace(attempts_allowed=4), retries=3, retry_after="PT1M")
     spend_attempts(engine, ports, end, [n * MINUTE for n in (1, 2, 4)])
 
     assert 4 == get(engine, DAILY.id).attempt
@@ -114,8 +112,7 @@ def make_step(error: Exception | None) -> Callable[[StepContext, object], StepRe
 def attempt(engine: sa.Engine, ports: Ports, error: Exception | None) -> str | None:
     """Make an attempt whose step meets *error*; return the state it leaves."""
     edit(engine, DAILY.id, send_at=get_now(engine) - SECOND)
-    claim = must_claim(engine, DAILY.id)
-    return Attempt(engine, claim, ports, steps={"run_task": make_step(error)}).run()
+    return run_attempt(engine, DAILY.id, ports, steps={"run_task": make_step(error)})
 
 
 @pytest.mark.parametrize(
@@ -129,8 +126,7 @@ def test_trouble_of_the_platform_counts_as_no_attempt(
     engine: sa.Engine, ports: Ports, error: Exception
 ):
     """It waits twice as long each time, up to a limit, and says for what."""
-    add_revision(engine)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY)
     pauses = []
     for _ in range(7):
         before = get_now(engine)
@@ -157,8 +153,7 @@ def test_trouble_of_the_platform_leaves_the_attempts_of_a_step(
     engine: sa.Engine, ports: Ports
 ):
     """An operation that fails by itself in between fails after its three attempts."""
-    add_revision(engine)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY)
     full, failed = PlatformError("full"), StepError("no network", permanent=False)
 
     states = [
@@ -174,8 +169,7 @@ def test_database_that_restarts_meanwhile_costs_no_second_run(
     postgres_engine: sa.Engine, postgres_url: str, ports: Ports
 ):
     """The session that is kept ends with it; another writes the step's end."""
-    add_revision(postgres_engine)
-    record_all(postgres_engine, DAILY)
+    add_runs(postgres_engine, DAILY)
     ran = []
 
     def restart(context: StepContext, _arguments: object) -> StepResult:
@@ -201,8 +195,7 @@ def talk_and_lose_a_commit(
 
     If *is_answer_alone*, the commit is done, and what is lost is its answer.
     """
-    add_revision(engine, operations={"refresh": True, "publish": True})
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY, operations={"refresh": True, "publish": True})
 
     def talk(context: StepContext, _arguments: object) -> StepResult:
         def lose(connection: sa.Connection) -> None:
@@ -234,8 +227,7 @@ def test_lines_outlast_a_commit_that_fails(
 
 def test_what_was_put_back_is_no_longer_ours(engine: sa.Engine):
     """A worker that was overtaken postpones nothing."""
-    add_revision(engine)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY)
     claim = must_claim(engine, DAILY.id)
 
     def put_back() -> bool:
@@ -254,21 +246,19 @@ def succeed(_context: StepContext, _arguments: object) -> StepResult:
 
 def test_step_starts_when_the_former_has_finished(engine: sa.Engine, ports: Ports):
     """Not a moment before, though one transaction ends the one and starts the other."""
-    add_revision(engine, operations={"refresh": True, "publish": True})
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY, operations={"refresh": True, "publish": True})
     claim = must_claim(engine, DAILY.id)
     steps = dict.fromkeys(("refresh", "publish"), succeed)
 
     Attempt(engine, claim, ports, steps=steps).run()
 
-    former, following = read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]
+    former, following = get_steps(engine, DAILY.id)
     assert former.finished_at <= following.started_at
 
 
 def test_step_is_told_the_time_at_which_it_begins(engine: sa.Engine, ports: Ports):
     """An hour of refresh makes no webhook old, and no publication early."""
-    add_revision(engine, operations={"refresh": True, "publish": True})
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY, operations={"refresh": True, "publish": True})
     claim = must_claim(engine, DAILY.id)
     seconds, told = count(0, 3600), list[timedelta]()
 
@@ -285,8 +275,7 @@ def test_step_is_told_the_time_at_which_it_begins(engine: sa.Engine, ports: Port
 
 def test_attempts_that_did_not_succeed_are_kept(engine: sa.Engine, ports: Ports):
     """The step knows only the last; those before tell when, where and why."""
-    add_revision(engine)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY)
     full = PlatformError("the disk is full")
     attempt(engine, ports, StepError("no network", permanent=False))
     attempt(engine, ports, full)
@@ -311,12 +300,11 @@ def test_attempts_that_did_not_succeed_are_kept(engine: sa.Engine, ports: Ports)
 
 def test_error_of_a_megabyte_is_cut(engine: sa.Engine, ports: Ports):
     """Wherever it is kept: lists fetch it with each row."""
-    add_revision(engine)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY)
     attempt(engine, ports, StepError("x" * 2**20, permanent=True))
 
     row = get(engine, DAILY.id)
-    (step,) = read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]
+    (step,) = get_steps(engine, DAILY.id)
     assert len(row.error) < LONGEST_ERROR + 100
     assert len(step.error) <= LONGEST_ERROR
     assert row.error.endswith("(cut)")
@@ -324,8 +312,7 @@ def test_error_of_a_megabyte_is_cut(engine: sa.Engine, ports: Ports):
 
 def test_attempts_of_an_endless_wait_are_not_all_kept(engine: sa.Engine, ports: Ports):
     """A disk that is full for a week must not fill the database."""
-    add_revision(engine)
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY)
     for _attempt in range(MOST_KEPT + 2):
         attempt(engine, ports, PlatformError("the disk is full"))
 

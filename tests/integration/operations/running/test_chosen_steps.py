@@ -12,12 +12,19 @@ from models.database.engine import writing
 from models.errors import InvalidDocumentError, StepError, UsageError
 from models.requests.actions import RunModel
 from operations.cancel_and_retry import reopen, retry_or_refuse
-from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepFunction, StepResult
-from operations.running.attempt import Attempt
 from overview.operations import fetch_shown_operation
 from tests.database import fetch_rows, read_by, write_by
-from tests.scheduling import MONDAY, add_app, edit, get, must_claim, post
+from tests.scheduling import (
+    MONDAY,
+    add_app,
+    edit,
+    get,
+    get_steps,
+    must_claim,
+    post,
+    run_attempt,
+)
 
 STEPS = {
     "refresh": True,
@@ -48,13 +55,12 @@ def attempt(
 
         return run
 
-    claim = must_claim(engine, operation_id)
-    Attempt(engine, claim, ports, steps={name: make(name) for name in STEPS}).run()
+    run_attempt(engine, operation_id, ports, steps={name: make(name) for name in STEPS})
     return ran
 
 
 def fetch_states(engine: sa.Engine, operation_id: UUID) -> dict[str, str]:
-    rows = read_by(engine, fetch_steps, [operation_id])[operation_id]
+    rows = get_steps(engine, operation_id)
     return {row.name: row.state for row in rows}
 
 

@@ -10,9 +10,8 @@ import sqlalchemy as sa
 from models.database.tables import deliveries
 from models.operation_state import MailState, OperationState, Reason, StepState
 from operations.cancel_and_retry import reopen
-from operations.claiming.claim import claim_operation, finish, renew
+from operations.claiming.claim import finish, renew
 from operations.claiming.claimed import Claim
-from operations.list_operations import fetch_steps
 from operations.mail.delivery_marks import DeliveryMarks
 from operations.rescue import (
     count_kill,
@@ -21,8 +20,8 @@ from operations.rescue import (
     give_back_all,
     reclaim_lost_workers,
 )
-from tests.database import fetch_rows, read_by, write_by
-from tests.scheduling import add_revision, edit, get, make_operation, record_all
+from tests.database import fetch_rows, write_by
+from tests.scheduling import add_runs, edit, get, get_steps, make_operation, must_claim
 
 OURS, THEIRS = "(1234abcd)", "(0000ffff)"
 DAILY = make_operation()
@@ -32,10 +31,8 @@ STEPS = {"send_email": {"template": "t"}, "run_task": {"name": "t"}}
 @pytest.fixture
 def claim(engine: sa.Engine) -> Claim:
     """Give a claim of a process of ours, which is sending a mail."""
-    add_revision(engine, operations=STEPS)
-    record_all(engine, DAILY)
-    claim = claim_operation(engine, DAILY.id, worker=f"celery@host {OURS}")
-    assert claim is not None
+    add_runs(engine, DAILY, operations=STEPS)
+    claim = must_claim(engine, DAILY.id, worker=f"celery@host {OURS}")
     DeliveryMarks(engine, claim, "send_email").start("ada")
     return claim
 
@@ -45,7 +42,7 @@ def fetch_mark(engine: sa.Engine) -> str:
 
 
 def fetch_step_states(engine: sa.Engine) -> list[str]:
-    return [step.state for step in read_by(engine, fetch_steps, [DAILY.id])[DAILY.id]]
+    return [step.state for step in get_steps(engine, DAILY.id)]
 
 
 def test_time_limit_makes_an_operation_final(engine: sa.Engine, claim: Claim):
@@ -94,9 +91,7 @@ def take_again(engine: sa.Engine) -> Claim:
     """Let the leader find the lost one, and another process of ours take it."""
     write_by(engine, reclaim_lost_workers)
     edit(engine, DAILY.id, send_at=get(engine, DAILY.id).recorded_at)
-    again = claim_operation(engine, DAILY.id, worker=f"celery@host {OURS}")
-    assert again is not None
-    return again
+    return must_claim(engine, DAILY.id, worker=f"celery@host {OURS}")
 
 
 def kill(engine: sa.Engine) -> int:

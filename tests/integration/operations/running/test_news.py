@@ -16,10 +16,9 @@ from models.database.tables import domain_versions
 from models.errors import StepError
 from models.requests.actions import RunModel
 from operations.cancel_and_retry import retry_or_refuse
-from operations.list_operations import fetch_steps
 from operations.ports import Ports, StepContext, StepResult
 from operations.running.attempt import Attempt
-from tests.database import execute, read_by, write_by
+from tests.database import execute, write_by
 from tests.integration.dispatch.backfills.backfilling import make_backfiller, start
 from tests.integration.operations.staging import add_domains, stage
 from tests.scheduling import (
@@ -29,6 +28,7 @@ from tests.scheduling import (
     fetch_all,
     get,
     get_now,
+    get_steps,
     make_operation,
     must_claim,
     post,
@@ -109,7 +109,7 @@ def test_what_is_not_new_ends_the_run(engine: sa.Engine, run: Run):
     assert HALF == ran
     row = get(engine, operation_id)
     assert ("skipped", "unchanged", None) == (row.state, row.reason, row.claim_token)
-    steps = read_by(engine, fetch_steps, [operation_id])[operation_id]
+    steps = get_steps(engine, operation_id)
     assert [("refresh", "succeeded"), ("publish", "skipped")] == [
         (step.name, step.state) for step in steps
     ]

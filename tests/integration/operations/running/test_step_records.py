@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
-from models.database.tables import operation_steps
+from models.database.engine import writing
 from models.errors import ClaimLostError
 from models.operation_state import MailState, StepState
 from operations.claiming.claim import give_back, guard
@@ -20,25 +19,24 @@ from operations.running.step_records import (
     skip_open_steps,
     start_step,
 )
-from tests.database import fetch_rows
-from tests.integration.operations.claiming.test_claim import DAILY, expire, must_take
-from tests.scheduling import add_revision, edit, get, record_all
+from tests.scheduling import (
+    add_runs,
+    edit,
+    expire,
+    get,
+    get_steps,
+    make_operation,
+    must_claim,
+)
+
+DAILY = make_operation()
 
 
 @pytest.fixture
 def recorded(engine: sa.Engine) -> sa.Engine:
     """Give a database in which DAILY waits to run, whose claim begins no steps."""
-    add_revision(engine, when={"after": "instance.user.last_seen", "delay": "PT1H"})
-    record_all(engine, DAILY)
+    add_runs(engine, DAILY, when={"after": "instance.user.last_seen", "delay": "PT1H"})
     return engine
-
-
-def fetch_steps(engine: sa.Engine) -> list[tuple[str, str, int]]:
-    with reading(engine) as connection:
-        rows = connection.execute(
-            sa.select(operation_steps).order_by(operation_steps.c.position)
-        )
-        return [(row.name, row.state, row.attempt) for row in rows]
 
 
 def prepare(engine: sa.Engine, claim: Claim) -> list[tuple[str, StepState]]:
@@ -50,7 +48,7 @@ def prepare(engine: sa.Engine, claim: Claim) -> list[tuple[str, StepState]]:
 
 def test_later_attempt_finds_what_the_former_did(recorded: sa.Engine):
     """Steps are written down once; a memo is kept for the next attempt."""
-    claim = must_take(recorded)
+    claim = must_claim(recorded, DAILY.id)
     assert [("refresh", "pending"), ("publish", "pending")] == prepare(recorded, claim)
     with writing(recorded) as connection:
         start_step(connection, claim, "refresh")
@@ -58,17 +56,12 @@ def test_later_attempt_finds_what_the_former_did(recorded: sa.Engine):
         record_progress(connection, claim, "refresh", {"done": 1, "total": 2})
         finish_step(connection, claim, "refresh", StepState.SUCCEEDED, result={"a": 1})
         start_step(connection, claim, "publish")
-    expire(recorded)
-    again = must_take(recorded)
+    expire(recorded, DAILY.id)
+    again = must_claim(recorded, DAILY.id)
 
     assert [("publish", "running")] == prepare(recorded, again)
-    memo, result = fetch_rows(
-        recorded,
-        sa.select(operation_steps.c.memo, operation_steps.c.result).where(
-            operation_steps.c.name == "refresh"
-        ),
-    ).one()
-    assert ({"seen": [1, 2]}, {"a": 1}) == (memo, result)
+    refresh, _publish = get_steps(recorded, DAILY.id)
+    assert ({"seen": [1, 2]}, {"a": 1}) == (refresh.memo, refresh.result)
     assert {"step": "refresh", "done": 1, "total": 2} == get(
         recorded, DAILY.id
     ).progress
@@ -77,44 +70,45 @@ def test_later_attempt_finds_what_the_former_did(recorded: sa.Engine):
 @pytest.mark.parametrize("how", ["lost", "given back", "reopened"])
 def test_steps_are_written_down_by_whoever_comes_first(recorded: sa.Engine, how: str):
     """A worker that died right after its claim left none: the next runs them all."""
-    claim = must_take(recorded)
+    claim = must_claim(recorded, DAILY.id)
     if how == "given back":
         give_back(recorded, claim)
     elif how == "lost":
-        expire(recorded)
+        expire(recorded, DAILY.id)
     else:
         edit(recorded, DAILY.id, state="pending", claim_token=None)
 
-    again = must_take(recorded)
+    again = must_claim(recorded, DAILY.id)
 
     assert [("refresh", "pending"), ("publish", "pending")] == prepare(recorded, again)
 
 
 def test_open_steps_are_skipped(recorded: sa.Engine):
     """What succeeded or failed stays; what has not run will not."""
-    claim = must_take(recorded)
+    claim = must_claim(recorded, DAILY.id)
     prepare(recorded, claim)
     with writing(recorded) as connection:
         start_step(connection, claim, "refresh")
         finish_step(connection, claim, "refresh", StepState.FAILED, error="x")
         skip_open_steps(connection, [claim.operation_id])
 
-    assert [("refresh", "failed", 1), ("publish", "skipped", 0)] == fetch_steps(
-        recorded
-    )
+    steps = get_steps(recorded, DAILY.id)
+    assert [("refresh", "failed", 1), ("publish", "skipped", 0)] == [
+        (step.name, step.state, step.attempt) for step in steps
+    ]
 
 
 def test_delivery_marks_keep_a_mail_from_being_sent_twice(recorded: sa.Engine):
     """Sent stays sent, a refusal may be tried again, the unknown is left alone."""
-    claim = must_take(recorded)
+    claim = must_claim(recorded, DAILY.id)
     marks = DeliveryMarks(recorded, claim, "send_email")
     for recipient in ("sent", "failed", "dead", "unsure"):
         assert marks.start(recipient) is None
     marks.end("sent", MailState.SENT)
     marks.end("failed", MailState.FAILED, "550")
     marks.end("unsure", MailState.UNCERTAIN, "connection lost")
-    expire(recorded)
-    again = DeliveryMarks(recorded, must_take(recorded), "send_email")
+    expire(recorded, DAILY.id)
+    again = DeliveryMarks(recorded, must_claim(recorded, DAILY.id), "send_email")
 
     states = {each: again.start(each) for each in ("sent", "failed", "dead", "unsure")}
 
@@ -135,9 +129,9 @@ def test_overtaken_worker_marks_no_delivery(
     recorded: sa.Engine, call: str, told: tuple[MailState, ...]
 ):
     """Only who holds the claim sends mail or says so."""
-    stale = DeliveryMarks(recorded, must_take(recorded), "send_email")
-    expire(recorded)
-    must_take(recorded)
+    stale = DeliveryMarks(recorded, must_claim(recorded, DAILY.id), "send_email")
+    expire(recorded, DAILY.id)
+    must_claim(recorded, DAILY.id)
 
     with pytest.raises(ClaimLostError):
         getattr(stale, call)("ann", *told)

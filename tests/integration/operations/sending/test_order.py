@@ -37,10 +37,12 @@ from tests.database import write_by
 from tests.scheduling import (
     add_revision,
     edit,
+    expire,
     get,
     get_now,
     make_operation,
     must_claim,
+    put,
     record_all,
 )
 
@@ -137,14 +139,12 @@ def test_only_what_is_pending_is_sent(engine: sa.Engine):
 
 def test_retry_is_sent_when_its_time_has_come(engine: sa.Engine):
     """``send_at`` in the future holds a row back."""
-    made = make_operation()
-    record_all(engine, made)
-    edit(engine, made.id, send_at=get_now(engine) + HOUR)
+    made = put(engine, send_at=get_now(engine) + HOUR)
     assert [] == fetch(engine)
 
-    edit(engine, made.id, send_at=get_now(engine) - SECOND)
+    edit(engine, made, send_at=get_now(engine) - SECOND)
 
-    assert [made.id] == fetch_ids(engine)
+    assert [made] == fetch_ids(engine)
 
 
 def test_one_heavy_operation_of_an_app_is_sent(engine: sa.Engine):
@@ -227,12 +227,11 @@ def test_those_that_wait_do_not_hide_those_that_need_not(engine: sa.Engine):
 
 def test_sent_message_is_queued_and_dated(engine: sa.Engine):
     """The date is the database's."""
-    made = make_operation()
-    record_all(engine, made)
+    made = put(engine)
 
     assert 1 == mark(engine, *fetch(engine))
 
-    row = get(engine, made.id)
+    row = get(engine, made)
     assert ("queued", 1) == (row.state, row.sends)
     assert row.recorded_at <= row.sent_at <= get_now(engine)
 
@@ -257,47 +256,44 @@ def test_worker_may_be_faster_than_the_mark(engine: sa.Engine):
 def test_a_second_copy_that_was_overtaken_is_not_counted(engine: sa.Engine):
     """It is the first that was claimed: that one's date says how long it waited."""
     add_revision(engine)
-    made = make_operation()
-    record_all(engine, made)
+    made = put(engine)
     mark(engine, *fetch(engine))
     sent_at = get_now(engine) - RESEND_AFTER - SECOND
-    edit(engine, made.id, state="pending", sent_at=sent_at)
+    edit(engine, made, state="pending", sent_at=sent_at)
     copy = fetch(engine)
-    must_claim(engine, made.id)
+    must_claim(engine, made)
 
     assert 0 == mark(engine, *copy)
 
-    row = get(engine, made.id)
+    row = get(engine, made)
     assert ("running", sent_at, 1) == (row.state, row.sent_at, row.sends)
 
 
 def test_next_attempt_is_not_marked_by_the_message_of_the_last(engine: sa.Engine):
     """A worker failed and put it back before the mark: it is still to send."""
-    made = make_operation()
-    record_all(engine, made)
+    made = put(engine)
     messages = fetch(engine)
-    edit(engine, made.id, attempt=1)
+    edit(engine, made, attempt=1)
 
     assert 0 == mark(engine, *messages)
 
-    assert "pending" == get(engine, made.id).state
+    assert "pending" == get(engine, made).state
     assert [1] == [message.attempt for message in fetch(engine)]
 
 
 def test_operation_given_back_before_the_mark_is_found_again(engine: sa.Engine):
     """Its message is gone, though marked as sent: an empty queue tells."""
     add_revision(engine)
-    made = make_operation()
-    record_all(engine, made)
+    made = put(engine)
     messages = fetch(engine)
-    claim = must_claim(engine, made.id)
+    claim = must_claim(engine, made)
     give_back(engine, claim)
     mark(engine, *messages)
-    if get(engine, made.id).state == "queued":
-        edit(engine, made.id, sent_at=get_now(engine) - LOST_AFTER)
+    if get(engine, made).state == "queued":
+        edit(engine, made, sent_at=get_now(engine) - LOST_AFTER)
         resend(engine, Queue.QUICK)
 
-    assert [made.id] == fetch_ids(engine)
+    assert [made] == fetch_ids(engine)
 
 
 def test_many_lost_messages_are_found_in_parts(
@@ -327,17 +323,16 @@ def resend(engine: sa.Engine, *empty: Queue) -> int:
 def test_lost_worker_is_replaced_twice_then_given_up(engine: sa.Engine):
     """The pause doubles; after three attempts the operation failed, and says why."""
     add_revision(engine)
-    made = make_operation()
-    record_all(engine, made)
+    made = put(engine)
     for attempt in (1, 2):
-        must_claim(engine, made.id)
+        must_claim(engine, made)
         assert (0, 0) == reclaim(engine)
-        edit(engine, made.id, lease_expires_at=get_now(engine) - SECOND)
+        expire(engine, made)
         before = get_now(engine)
 
         assert (1, 0) == reclaim(engine)
 
-        row = get(engine, made.id)
+        row = get(engine, made)
         assert ("pending", "worker lost", attempt, None) == (
             row.state,
             row.reason,
@@ -346,14 +341,14 @@ def test_lost_worker_is_replaced_twice_then_given_up(engine: sa.Engine):
         )
         pause = LOSS_DELAY * 2 ** (attempt - 1)
         assert before <= row.send_at - pause <= get_now(engine)
-        assert claim_operation(engine, made.id, worker="w") is None
-        edit(engine, made.id, send_at=before)
-    must_claim(engine, made.id)
-    edit(engine, made.id, lease_expires_at=get_now(engine) - SECOND)
+        assert claim_operation(engine, made, worker="w") is None
+        edit(engine, made, send_at=before)
+    must_claim(engine, made)
+    expire(engine, made)
 
     assert (0, 1) == reclaim(engine)
 
-    row = get(engine, made.id)
+    row = get(engine, made)
     assert ("failed", "worker lost", 3) == (row.state, row.reason, row.attempt)
     assert row.finished_at is not None
     assert (0, 0) == reclaim(engine)
@@ -363,17 +358,15 @@ def test_steps_of_an_operation_given_up_are_final_too(engine: sa.Engine):
     """Nothing is said to run in an operation that failed."""
     # its claim begins no steps, so that they are those below
     add_revision(engine, when={"after": "instance.user.last_seen", "delay": "PT1H"})
-    made = make_operation()
-    record_all(engine, made)
-    claim = must_claim(engine, made.id)
+    made = put(engine)
+    claim = must_claim(engine, made)
     with writing(engine) as connection:
         guard(connection, claim)
         prepare_steps(connection, claim, ["refresh", "publish"])
         start_step(connection, claim, "refresh")
-    edit(engine, made.id, attempt=3, lease_expires_at=get_now(engine) - SECOND)
-    other = make_operation(1)
-    record_all(engine, other)
-    running = must_claim(engine, other.id)
+    edit(engine, made, attempt=3, lease_expires_at=get_now(engine) - SECOND)
+    other = put(engine, 1)
+    running = must_claim(engine, other)
     write_by(engine, prepare_steps, running, ["refresh"])
 
     reclaim(engine)
@@ -381,7 +374,7 @@ def test_steps_of_an_operation_given_up_are_final_too(engine: sa.Engine):
     with reading(engine) as connection:
         states = connection.execute(
             sa.select(operation_steps.c.state).order_by(
-                operation_steps.c.operation_id == other.id, operation_steps.c.position
+                operation_steps.c.operation_id == other, operation_steps.c.position
             )
         ).scalars()
         assert [StepState.FAILED, StepState.SKIPPED, StepState.RUNNING] == list(states)
@@ -407,16 +400,15 @@ def test_unclaimed_message_is_given_up_in_time(
     engine: sa.Engine, age: timedelta, sends: int, *, is_empty: bool, lost: bool
 ):
     """Two minutes if the queue is empty, else one, two and four hours."""
-    made = make_operation()
-    record_all(engine, made)
+    made = put(engine)
     mark(engine, *fetch(engine))
-    edit(engine, made.id, sent_at=get_now(engine) - age, sends=sends)
+    edit(engine, made, sent_at=get_now(engine) - age, sends=sends)
 
     resent = resend(engine, *([Queue.QUICK] if is_empty else [Queue.HEAVY]))
 
     assert int(lost) == resent
-    assert ("pending" if lost else "queued") == get(engine, made.id).state
-    assert ([made.id] if lost else []) == fetch_ids(engine)
+    assert ("pending" if lost else "queued") == get(engine, made).state
+    assert ([made] if lost else []) == fetch_ids(engine)
 
 
 @pytest.mark.parametrize(
@@ -477,16 +469,15 @@ def test_only_queued_messages_can_be_lost(engine: sa.Engine):
 def test_what_was_put_back_before_it_was_marked_is_still_to_be_sent(engine: sa.Engine):
     """A worker was faster than the mark, and postponed it: nothing carries it."""
     add_revision(engine)
-    made = make_operation()
-    record_all(engine, made)
+    made = put(engine)
     sent = fetch(engine)
-    claim = must_claim(engine, made.id)
+    claim = must_claim(engine, made)
     with writing(engine) as connection:
         guard(connection, claim)
         postpone(connection, claim, delay=HOUR, reason="r", error="e")
 
     assert 0 == mark(engine, *sent)
-    row = get(engine, made.id)
+    row = get(engine, made)
     assert (OperationState.PENDING, 0) == (row.state, row.attempt)
 
 

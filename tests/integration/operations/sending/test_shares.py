@@ -27,6 +27,7 @@ from tests.scheduling import (
     get_now,
     make_operation,
     must_claim,
+    put,
     record_all,
     say_why,
 )
@@ -90,13 +91,12 @@ def test_lane_is_kept_when_it_was_sent(engine: sa.Engine):
 def test_people_come_before_the_schedule(engine: sa.Engine):
     """A manual run is first, in the first lane, whatever its app has to do."""
     ids = record_of_sales(engine, range(3))
-    asked = make_operation(3, app="sales", trigger=Trigger.MANUAL)
-    record_all(engine, asked)
+    asked = put(engine, 3, app="sales", trigger=Trigger.MANUAL)
 
     lanes = fetch_lanes(engine, 1)
 
-    assert [asked.id, *ids] == list(lanes)
-    assert [0, 0] == [lanes[asked.id], lanes[ids[0]]]
+    assert [asked, *ids] == list(lanes)
+    assert [0, 0] == [lanes[asked], lanes[ids[0]]]
     assert 0 != lanes[ids[1]]
 
 
