@@ -82,6 +82,13 @@ def wait_until(
     return found
 
 
+@contextlib.contextmanager
+def run_silent_server() -> Iterator[str]:
+    """Give host and port of a server that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
 def find_free_port() -> int:
     """
     Return a port of 127.0.0.1 on which nothing listens at this moment.

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from models.errors import StepError
 from operations.adapters.renderer import ChildRenderer
 from operations.mail.message import Rendered, Template
 from operations.ports import Renderer
-from tests.unit.operations.fakes import FakeRenderer
+from tests.unit.operations.fakes import FakeRenderer, failing
 
 
 @pytest.fixture(params=["here", "child"])
@@ -56,8 +55,7 @@ def test_wrong_template_fails_for_good(renderer: Renderer, template: Template) -
     """
     For all recipients; the message names the template, and the next one is rendered.
     """
-    with pytest.raises(StepError, match="template 't'") as caught:
+    with failing("template 't'", permanent=True):
         renderer.render(template, [{"name": "Ann"}, {"name": "Ben"}])
 
-    assert caught.value.permanent
     assert 1 == len(renderer.render(Template("t", "s", "x", None), [{}]))

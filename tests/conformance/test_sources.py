@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from models.errors import StepError
 from operations.adapters.sources.sources import RealSources
 from operations.domains import Domain, Fingerprint, Reading, ReadRequest
 from operations.ports import Sources
 from tests.servers import wait_until
-from tests.unit.operations.fakes import FakeSources
+from tests.unit.operations.fakes import FakeSources, failing
 
 
 @dataclass
@@ -104,9 +103,5 @@ def test_state_of_another_source_means_nothing(case: Case) -> None:
 
 def test_missing_source_fails_for_good(case: Case) -> None:
     """The message names domain and file."""
-    with pytest.raises(
-        StepError, match=r"domain sales: source file none\.csv"
-    ) as caught:
+    with failing(r"domain sales: source file none\.csv", permanent=True):
         case.read("none.csv")
-
-    assert caught.value.permanent

@@ -13,11 +13,11 @@ import sqlalchemy as sa
 from pydantic import JsonValue
 
 from models.database.tables import app_documents, domains, small_apps
-from models.errors import ClaimLostError, StepError
+from models.errors import ClaimLostError
 from operations.adapters.workspace import RealWorkspace
 from operations.domains import Domain, DomainDraft, Fingerprint, Move, Reading
 from operations.ports import Claimant, Workspace
-from tests.unit.operations.fakes import FakeWorkspace
+from tests.unit.operations.fakes import FakeWorkspace, failing
 
 APP = "shop"
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -175,10 +175,9 @@ def test_publishing_moves_what_is_asked_for_once(case: Case) -> None:
 @pytest.mark.parametrize("missing", ["data", "permissions"])
 def test_nothing_is_published_if_something_is_missing(case: Case, missing: str) -> None:
     """The error is permanent, and what comes before it does not move either."""
-    with pytest.raises(StepError, match=f"nothing staged for {missing}") as caught:
+    with failing(f"nothing staged for {missing}", permanent=True):
         case.publish("design", missing)
 
-    assert caught.value.permanent
     assert (Move("design", "design", None, None),) == case.publish("design")
 
 
@@ -189,10 +188,9 @@ def test_data_whose_file_is_gone_is_not_published(case: Case) -> None:
     assert gone is not None
     gone.path.unlink()
 
-    with pytest.raises(StepError, match="is gone") as caught:
+    with failing("is gone", permanent=True):
         case.publish("data")
 
-    assert caught.value.permanent
     assert {"a": (1, None), "b": (1, None)} == case.find_pointers()
 
 
@@ -211,14 +209,13 @@ def test_only_live_data_is_summarized(case: Case) -> None:
     The summary names the domain, its live version and as many rows as it was asked for.
     """
     case.stage("a")
-    with pytest.raises(StepError, match="never published") as caught:
+    with failing("never published", permanent=True):
         case.workspace.summarize(case.workspace.fetch_domains(APP)[0], head=1)
     case.publish("data")
     domain = case.workspace.fetch_domains(APP)[0]
 
     summary = case.workspace.summarize(domain, head=1)
 
-    assert caught.value.permanent
     assert ("a", domain.live, 1) == (summary.domain, summary.version, len(summary.head))
 
 

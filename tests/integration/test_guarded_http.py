@@ -14,13 +14,13 @@ from socketserver import StreamRequestHandler, ThreadingTCPServer
 
 import pytest
 
-from models.errors import StepError
 from operations.adapters.guarded_http import HostGuard
 from operations.adapters.sources.http_source import HttpSource
 from operations.adapters.webhooks import RealWebhooks
 from operations.domains import DomainLimits
 from operations.mail.message import Fate, Sending, WebhookRequest
 from tests.servers import PATIENCE_S, run_in_thread
+from tests.unit.operations.fakes import failing
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
@@ -225,8 +225,7 @@ def test_source_that_drips_is_left(head: bytes, tmp_path: Path):
     with run_dripping_server(head) as (place, is_left):
         url = f"http://{place}/a.csv"
         source = HttpSource(url, "digest", "domain a", guard, limits)
-        with pytest.raises(StepError, match="MINUTEHAND_SOURCE_TIMEOUT") as caught:
+        with failing("MINUTEHAND_SOURCE_TIMEOUT", permanent=False):
             source.fetch(None, tmp_path / "a")
 
         assert is_left()
-    assert not caught.value.permanent

@@ -26,14 +26,8 @@ from operations.foreign_tasks import TaskAnswer, make_task_id
 from operations.ports import Ports
 from telemetry import Event
 from tests.database import write_by
-from tests.integration.operations.test_task_ends import (
-    DAILY,
-    MINUTE,
-    get_token,
-    prepare,
-    run,
-)
-from tests.scheduling import edit, get, get_now, say_why
+from tests.integration.operations.test_task_ends import DAILY, get_token, prepare, run
+from tests.scheduling import MINUTE, edit, get, get_now, say_why
 from tests.unit.operations.fakes import FakeTaskSender
 
 #: The task of the operation that waits.

@@ -23,8 +23,7 @@ from operations.foreign_tasks import ForeignTask
 from operations.sending.order import Message
 from operations.sending.tasks import Ready
 from settings import read_settings
-from tests.integration.celery_app.test_operations import deaf_broker
-from tests.servers import find_free_port, wait_until
+from tests.servers import find_free_port, run_silent_server, wait_until
 
 INSTALLATION = str(uuid4())
 ODD = "%s %(id)s {id} \\ \" ' é € \U0001f552 \x00 \x1f \x7f \u2028 </a>"
@@ -146,11 +145,11 @@ def test_broker_that_hangs_holds_up_nobody_else(
     """Its courier takes a bounded number meanwhile, and tells what became of them."""
     monkeypatch.setattr(couriers_module, "PATIENCE_S", 0.001)
     task = make_ready(connection="hung")
-    with deaf_broker() as url:
+    with run_silent_server() as place:
         couriers = make(
             redis_url,
             MINUTEHAND_BROKER_TIMEOUT="PT59S",
-            MINUTEHAND_TASK_CONNECTIONS=f"shop={redis_url},hung={url}",
+            MINUTEHAND_TASK_CONNECTIONS=f"shop={redis_url},hung=redis://{place}/0",
         )
         assert couriers.take("hung", [task]) is None
         couriers.settle()

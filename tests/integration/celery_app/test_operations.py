@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -178,13 +176,6 @@ def assert_sent(redis_url: str, task_id: str) -> None:
         found = [loads(text) for text in client.lrange("theirs", 0, -1)]
     headers = [each["headers"] for each in found]
     assert [("their.task", task_id)] == [(h["task"], h["id"]) for h in headers]
-
-
-@contextmanager
-def deaf_broker() -> Iterator[str]:
-    """Give the address of a broker that accepts connections and never answers."""
-    with socket.create_server(("127.0.0.1", 0), backlog=64) as listener:
-        yield f"redis://127.0.0.1:{listener.getsockname()[1]}/0"
 
 
 def read_acl(database: int) -> list[str]:

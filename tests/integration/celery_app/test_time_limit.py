@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,7 +25,7 @@ from operations.adapters.smtp import make_mailer
 from operations.claiming.heart import Heart, Worker
 from operations.mail.message import Fate, Mail, Sending, WebhookRequest
 from tests.scheduling import add_runs, get, get_steps, make_operation
-from tests.servers import wait_until
+from tests.servers import run_silent_server, wait_until
 from tests.unit.operations.fakes import World
 
 DAILY = make_operation()
@@ -97,13 +96,6 @@ def assert_told(engine: sa.Engine) -> None:
     assert row.claim_token is None
 
 
-@contextmanager
-def silent_server() -> Iterator[int]:
-    """Give the port of a server that takes connections and never says a word."""
-    with socket.create_server(("127.0.0.1", 0), backlog=8) as listener:
-        yield listener.getsockname()[1]
-
-
 def test_query_of_postgresql_is_canceled(
     engine: sa.Engine, postgres_server_url: str, tmp_path: Path
 ):
@@ -133,23 +125,24 @@ def test_query_of_postgresql_is_canceled(
     other.dispose()
 
 
-def download(port: int) -> None:
-    httpx2.get(f"http://127.0.0.1:{port}/", timeout=LONG_S)
+def download(place: str) -> None:
+    httpx2.get(f"http://{place}/", timeout=LONG_S)
 
 
-def mail(port: int) -> None:
-    url, timeout = f"smtp://127.0.0.1:{port}", timedelta(seconds=LONG_S)
-    with make_mailer(url, sender="m@x.org", timeout=timeout).session() as send:
+def mail(place: str) -> None:
+    timeout = timedelta(seconds=LONG_S)
+    mailer = make_mailer(f"smtp://{place}", sender="m@x.org", timeout=timeout)
+    with mailer.session() as send:
         send(Mail("1@minutehand", "ann@x.org", "Ann", "Hi", "Hi"), now=DAILY.occurrence)
 
 
 @pytest.mark.parametrize("work", [download, mail])
 def test_wait_for_a_server_is_interrupted(
-    engine: sa.Engine, tmp_path: Path, work: Callable[[int], None]
+    engine: sa.Engine, tmp_path: Path, work: Callable[[str], None]
 ):
     """One that says nothing is left alone, whatever the mailer makes of it."""
-    with silent_server() as port:
-        run(engine, tmp_path, partial(work, port))
+    with run_silent_server() as place:
+        run(engine, tmp_path, partial(work, place))
 
     assert_told(engine)
 

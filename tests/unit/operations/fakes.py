@@ -17,6 +17,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 from zoneinfo import ZoneInfo
 
+import pytest
 from pydantic import JsonValue
 from sqlalchemy import Connection
 
@@ -68,6 +69,16 @@ OPERATION = UUID("3771f246-cc92-5326-b56a-8665f62de245")
 
 #: Equal to no document.
 _NOTHING = object()
+
+
+@contextmanager
+def failing(
+    words: str | None = None, *, permanent: bool
+) -> Iterator[pytest.ExceptionInfo[StepError]]:
+    """Expect the error of a step, in these *words*, for good or not."""
+    with pytest.raises(StepError, match=words) as caught:
+        yield caught
+    assert permanent == caught.value.permanent
 
 
 def hold_claim(connection: Connection | None = None) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +21,7 @@ from operations.running.attempt import Attempt
 from tests.database import execute, fetch_rows
 from tests.mail_server import MailServer
 from tests.scheduling import add_revision, edit, get, get_steps, must_claim, put
+from tests.servers import run_silent_server
 from tests.unit.operations.fakes import FakeMailer, World
 
 NAME = "mail server mail.example.org:25"
@@ -136,13 +134,6 @@ def test_server_that_hangs_over_the_content_costs_one_mail(server: Server):
     assert (Fate.UNREACHABLE, True) == (second.outcome, second.retry_in is not None)
 
 
-@contextmanager
-def hanging_server() -> Iterator[str]:
-    """Give the address of a server that takes connections and never says a word."""
-    with socket.create_server(("127.0.0.1", 0), backlog=8) as listener:
-        yield f"smtp://127.0.0.1:{listener.getsockname()[1]}"
-
-
 def make_world(folder: Path) -> Ports:
     """Give an app with one user and one template."""
     world = World(folder)
@@ -168,7 +159,8 @@ def test_operations_outlast_a_server_that_hangs(
     add_revision(engine, operations=steps, recipients={"users": ["ann"]})
     operation = put(engine)
     server, ports = Server(engine), make_world(tmp_path)
-    with hanging_server() as url:
+    with run_silent_server() as place:
+        url = f"smtp://{place}"
         breaker = Breaker(engine, name_mail_server(url))
         hanging = make_mailer(url, sender="m@x.org", timeout=timedelta(seconds=0.1))
         waiting = replace(ports, mailer=PatientMailer(hanging, breaker))

@@ -16,7 +16,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.tables import domain_versions, domains, small_apps
-from models.errors import PlatformError, StepError
+from models.errors import PlatformError
 from operations.adapters.sources.sources import RealSources, digest_source
 from operations.adapters.workspace import RealWorkspace
 from operations.adapters.workspace_files import MOST_ACTIONS
@@ -24,7 +24,7 @@ from operations.domains import Domain, DomainDraft, Fingerprint, Reading, ReadRe
 from operations.mail.summary.content import Former
 from operations.ports import Claimant
 from operations.running.platform_errors import blaming_platform
-from tests.unit.operations.fakes import hold_claim
+from tests.unit.operations.fakes import failing, hold_claim
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 APP = "../Demo"
@@ -198,10 +198,9 @@ def test_app_with_no_room_keeps_what_is_in_use(
         workspace._engine, tmp_path / "workspace", most_bytes=size * 5 // 2
     )
 
-    with pytest.raises(StepError, match="MINUTEHAND_WORKSPACE_PER_APP") as caught:
+    with failing("MINUTEHAND_WORKSPACE_PER_APP", permanent=True):
         stage(tight, "a", now=NOW + timedelta(minutes=10))
 
-    assert caught.value.permanent
     assert {"a": (5, 1), "b": (None, None)} == find_pointers(tight)
     versions = [f for f in list_files(tmp_path / "workspace") if f.endswith("parquet")]
     assert ["1.parquet", "5.parquet"] == [Path(f).name for f in versions]

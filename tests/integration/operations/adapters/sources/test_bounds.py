@@ -27,6 +27,7 @@ from operations.adapters.sources.sources import RealSources
 from operations.domains import Domain, DomainLimits, Reading, ReadRequest
 from settings import read_child_environment
 from tests.conftest import run_pooler
+from tests.unit.operations.fakes import failing
 
 Read = Callable[..., Reading | None]
 
@@ -85,10 +86,9 @@ def test_gzip_bomb_is_stopped_at_the_bound(read: Read, tmp_path: Path):
     """The message names domain, bound and setting; nothing larger was ever written."""
     (tmp_path / "bomb.csv").write_bytes(make_bomb(64 * MIB, layers=2))
 
-    with pytest.raises(StepError) as caught:
+    with failing(permanent=True) as caught:
         read({"file": "bomb.csv"}, bytes=10 * MIB)
 
-    assert caught.value.permanent
     for words in ("domain sales", "10 MiB", "MINUTEHAND_SOURCE_MAX_BYTES"):
         assert words in str(caught.value)
 
@@ -110,10 +110,8 @@ def test_other_compression_is_refused(
     """Polars would undo it all in memory."""
     (tmp_path / "a.csv").write_bytes(data)
 
-    with pytest.raises(StepError, match=reason) as caught:
+    with failing(reason, permanent=True):
         read({"file": "a.csv"})
-
-    assert caught.value.permanent
 
 
 @pytest.mark.parametrize(
@@ -195,10 +193,9 @@ def test_memory_is_bounded(read: Read, tmp_path: Path):
     wide.write_parquet(tmp_path / "a.parquet", row_group_size=250_000)
     del wide
 
-    with pytest.raises(StepError) as caught:
+    with failing(permanent=True) as caught:
         read({"file": "a.parquet"}, memory=160 * MIB)
 
-    assert caught.value.permanent
     assert "160 MiB of memory (MINUTEHAND_SOURCE_MAX_MEMORY)" in str(caught.value)
 
 
@@ -250,10 +247,8 @@ def test_one_large_value_of_sql_is_bounded(read: Read, reader_url: str):
     query = "select repeat('x', 100000000)"
     connection = make_connection(reader_url)
 
-    with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_MEMORY") as caught:
+    with failing("MINUTEHAND_SOURCE_MAX_MEMORY", permanent=True):
         read({"sql": query, "connection": "c"}, connection, memory=160 * MIB)
-
-    assert caught.value.permanent
 
 
 def test_slow_query_is_ended_in_its_database(read: Read, reader_url: str):
@@ -261,10 +256,9 @@ def test_slow_query_is_ended_in_its_database(read: Read, reader_url: str):
     query = "select set_config('statement_timeout', '0', false), pg_sleep(600)"
     connection = make_connection(reader_url)
 
-    with pytest.raises(StepError, match="MINUTEHAND_SOURCE_TIMEOUT") as caught:
+    with failing("MINUTEHAND_SOURCE_TIMEOUT", permanent=False):
         read({"sql": query, "connection": "c"}, connection, time=timedelta(seconds=3))
 
-    assert not caught.value.permanent
     with psycopg.connect(connection.url.get_secret_value()) as other:
         running = other.execute(
             "select query from pg_stat_activity"
@@ -347,12 +341,10 @@ def test_role_that_may_do_more_is_refused(
             )
             connection = make_connection(url.render_as_string(hide_password=False))
             query = {"sql": "select pg_terminate_backend(1)", "connection": "c"}
-            with pytest.raises(StepError, match=told) as caught:
+            with failing(told, permanent=True):
                 read(query, connection)
         finally:
             server.execute(f"drop role {role}".encode())
-
-    assert caught.value.permanent
 
 
 def test_role_that_minutehand_works_as_is_refused(read: Read, reader_url: str):
@@ -360,11 +352,9 @@ def test_role_that_minutehand_works_as_is_refused(read: Read, reader_url: str):
     query = {"sql": "select 1", "connection": "c"}
     with (
         psycopg.connect(reader_url, application_name="minutehand"),
-        pytest.raises(StepError, match="Minutehand itself works as it") as caught,
+        failing("Minutehand itself works as it", permanent=True),
     ):
         read(query, make_connection(reader_url))
-
-    assert caught.value.permanent
 
 
 @pytest.mark.parametrize(
@@ -380,10 +370,9 @@ def test_postgresql_only_reads(read: Read, reader_url: str, query: str):
     """Nothing but one query can be declared, in a transaction that only reads."""
     connection = make_connection(reader_url)
 
-    with pytest.raises(StepError) as caught:
+    with failing(permanent=True) as caught:
         read({"sql": query, "connection": "c"}, connection)
 
-    assert caught.value.permanent
     assert connection.url.get_secret_value() not in str(caught.value)
 
 
@@ -403,10 +392,9 @@ def test_sqlite_only_reads_its_own_file(read: Read, tmp_path: Path, query: str):
     """No ATTACH, no PRAGMA, no extension, nothing written."""
     connection = make_sqlite(tmp_path / "s?%20.db")
 
-    with pytest.raises(StepError) as caught:
+    with failing(permanent=True):
         read({"sql": query.format(folder=tmp_path), "connection": "c"}, connection)
 
-    assert caught.value.permanent
     assert not (tmp_path / "copy.db").exists()
 
 
@@ -423,10 +411,9 @@ def test_our_own_database_is_refused_under_any_name(read: Read, database_url: st
     """The tables tell, not the address: another name of the host changes nothing."""
     url = database_url.replace("127.0.0.1", "localhost")
 
-    with pytest.raises(StepError, match="Minutehand's own database") as caught:
+    with failing("Minutehand's own database", permanent=True) as caught:
         read({"sql": "select 1", "connection": "c"}, make_connection(url))
 
-    assert caught.value.permanent
     assert url not in str(caught.value)
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from models.errors import StepError
 from operations.adapters.guarded_http import HostGuard
 from operations.adapters.sources.http_source import HttpSource
 from operations.adapters.sources.sources import RealSources
 from operations.domains import Domain, DomainLimits, Fingerprint, ReadRequest
 from tests.integration.operations.adapters.sources.conftest import WebServer
+from tests.unit.operations.fakes import failing
 
 OLD = "Mon, 23 Nov 2020 06:00:00 GMT"
 
@@ -123,10 +123,9 @@ def test_answer_beyond_the_bound_is_refused(
 ):
     """At once if the server says that it is too much, else where it is cut."""
     web.announces = announces
-    with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_BYTES") as caught:
+    with failing("MINUTEHAND_SOURCE_MAX_BYTES", permanent=True):
         read(web, tmp_path, most=5)
 
-    assert caught.value.permanent
     assert [] == list(tmp_path.iterdir())
 
 
@@ -136,7 +135,5 @@ def test_authorities_that_cannot_be_read_are_told_as_the_source(
     """What the host lacks may be mended: it is tried again."""
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
 
-    with pytest.raises(StepError, match="domain sales: source http") as caught:
+    with failing("domain sales: source http", permanent=False):
         read(web, tmp_path)
-
-    assert not caught.value.permanent

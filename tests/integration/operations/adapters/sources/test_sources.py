@@ -32,6 +32,7 @@ from operations.domains import (
 )
 from operations.mail.message import Fate, WebhookRequest
 from tests.integration.operations.adapters.sources.conftest import WebServer
+from tests.unit.operations.fakes import failing
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 
@@ -133,11 +134,10 @@ def test_what_cannot_be_read_says_why(
     write_old(tmp_path / "empty.csv", "")
     write_old(tmp_path / "data", "a\n1\n")
 
-    with pytest.raises(StepError) as caught:
+    with failing(permanent=True) as caught:
         sources.read(source, known=None, target=tmp_path / "out.parquet")
 
     assert reason in str(caught.value)
-    assert caught.value.permanent
 
 
 def test_query_is_read(sources: Reader, tmp_path: Path):
@@ -168,14 +168,13 @@ def test_query_on_postgres(reader_url: str, tmp_path: Path, sources: Reader):
     reading = sources.read(
         {"sql": query, "connection": "pg"}, known=None, target=target
     )
-    with pytest.raises(StepError, match="does not exist") as caught:
+    with failing("does not exist", permanent=True):
         sources.read(
             {"sql": "select * from nope", "connection": "pg"}, known=None, target=target
         )
 
     assert reading is not None
     assert 1 == reading.rows
-    assert caught.value.permanent
 
 
 def test_unchanged_address_is_not_read(sources: Reader, web: WebServer, tmp_path: Path):
@@ -217,23 +216,20 @@ def test_answers_that_are_no_data(
     """4xx stays, 5xx passes; keys in the query are not in the message."""
     web.status, web.body = status, b""
 
-    with pytest.raises(StepError, match=str(status)) as caught:
+    with failing(str(status), permanent=permanent) as caught:
         sources.read(
             {"url": f"{web.url}/a.csv?key=s3cret"}, known=None, target=tmp_path / "out"
         )
 
-    assert permanent == caught.value.permanent
     assert "s3cret" not in str(caught.value)
 
 
 def test_dead_web_server_is_temporary(sources: Reader, tmp_path: Path):
     """A refused connection may pass."""
-    with pytest.raises(StepError) as caught:
+    with failing(permanent=False):
         sources.read(
             {"url": "http://127.0.0.1:1/a.csv"}, known=None, target=tmp_path / "out"
         )
-
-    assert not caught.value.permanent
 
 
 def read_named(web: WebServer, target: Path, **changes: Any) -> Reading | None:
@@ -270,11 +266,10 @@ def test_each_redirect_is_checked(
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     web.status, web.headers = 302, {"Location": location.format(url=web.url)}
 
-    with pytest.raises(StepError) as caught:
+    with failing(permanent=True) as caught:
         read_named(web, tmp_path / "out")
 
     assert reason in str(caught.value)
-    assert caught.value.permanent
     assert {"good.example"} == {each["host"].split(":")[0] for each in web.requests}
     assert 11 >= len(web.requests)
 
@@ -285,7 +280,7 @@ def test_answer_that_is_a_bomb_is_stopped(web: WebServer, tmp_path: Path):
     web.body = gzip.compress(b"a\n" + b"1\n" * 1_000_000)
 
     reading = read_named(web, tmp_path / "fine")
-    with pytest.raises(StepError, match="MINUTEHAND_SOURCE_MAX_BYTES") as caught:
+    with failing("MINUTEHAND_SOURCE_MAX_BYTES", permanent=True):
         read_named(web, tmp_path / "bomb", limits=DomainLimits(bytes=1_000_000))
     web.headers = {"Content-Encoding": "br"}
     with pytest.raises(StepError, match="gzip was asked for"):
@@ -293,7 +288,6 @@ def test_answer_that_is_a_bomb_is_stopped(web: WebServer, tmp_path: Path):
 
     assert reading is not None
     assert 1_000_000 == reading.rows
-    assert caught.value.permanent
     assert ["fine"] == [path.name for path in tmp_path.iterdir()]
 
 
