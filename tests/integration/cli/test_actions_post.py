@@ -23,13 +23,6 @@ def test_example_is_posted_in_the_zone_it_names(call: Call):
     assert all(text.endswith(":00:00Z") for text in answer.data["next"])
 
 
-def test_folder_is_applied_instead(call: Call, tmp_path: Path):
-    answer = call("actions", "post", str(tmp_path), "--app", "shop")
-
-    assert 2 == answer.code
-    assert f"minutehand actions apply {tmp_path} --app shop" in answer.err
-
-
 def test_name_or_uid_that_is_taken_is_a_conflict(call: Call, shop: Path):
     """Exit code 5; --replace makes a new revision of the name, and none of the uid."""
     post = ("actions", "post", write_action(shop), "--app", "shop", "--json")

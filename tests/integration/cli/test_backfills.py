@@ -83,14 +83,6 @@ def test_cancel_says_what_was_canceled(call: Call):
     assert "stopping" in call("backfills", "list", "--action", "hello").out
 
 
-@pytest.mark.parametrize("text", ["nonsense", "0add42d7-c39c-4585-ac96-97fee7c7a339"])
-def test_unknown_backfill(call: Call, text: str):
-    for command in ("show", "cancel"):
-        answer = call("backfills", command, text)
-        assert 4 == answer.code
-        assert "there is no backfill" in answer.err
-
-
 def test_nothing_to_run_is_no_error(call: Call):
     answer = call(
         *("actions", "backfill", "hello", "--from", "2026-01-05T08:00Z"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 
-import pytest
 import sqlalchemy as sa
 
 from models.database.tables import changes
@@ -90,12 +89,3 @@ def test_broken_chain_is_told_with_its_place(call: Call, engine: sa.Engine):
         as_json.data["broken"]["number"],
         as_json.data["broken"]["fault"],
     )
-
-
-@pytest.mark.parametrize("anchor", ["", "3", "x:y", "1:abc", "-1:" + "0" * 64])
-def test_anchor_that_is_none_is_refused(embedded: Call, anchor: str):
-    """A typo there would look like a forgery."""
-    answer = embedded("changes", "verify", "--anchor", anchor)
-
-    assert 2 == answer.code
-    assert "NUMBER:HASH" in answer.err

@@ -47,15 +47,6 @@ def test_preview_of_nothing_says_when_it_is_due_next(embedded: Call, tmp_path: P
     assert "next at 2026-11-23T06:00:00Z" in answer.out
 
 
-def test_preview_for_an_unknown_zone_is_usage(embedded: Call, tmp_path: Path):
-    path = write_rule(tmp_path, "0 7 * * 1")
-
-    answer = embedded("preview", path, "--timezone", "Europe/Pariss")
-
-    assert (2, "") == (answer.code, answer.out)
-    assert answer.err.startswith("error: --timezone: ")
-
-
 def test_holidays_need_an_app(embedded: Call, tmp_path: Path):
     """Without one nobody knows whose they are."""
     path = write_action(tmp_path, **{"except": [{"calendar": "fr"}]})

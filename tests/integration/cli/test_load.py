@@ -64,19 +64,3 @@ def test_without_a_quiet_window_the_cheapest_time_is_told(call: Call, shop: Path
     actions = data["quiet"]["cheapest"]["actions"]
     assert ["hello"] == [each["uid"] for each in actions]
     assert "never for so long" in shown
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        (("--until", "2031-02-06T00:00Z"), "Ask for a shorter period"),
-        (("--at", "now"), "needs --quiet"),
-        (("--quiet", "20m"), "PT20M"),
-        (("--quiet", "P8D"), "from PT1M"),
-    ],
-)
-def test_what_does_not_fit_is_refused(call: Call, asked: tuple[str, ...], told: str):
-    answer = call("load", *DAY, *asked)
-
-    assert 2 == answer.code
-    assert told in answer.err

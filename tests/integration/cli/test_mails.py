@@ -15,8 +15,6 @@ from tests.database import execute
 from tests.integration.cli.calling import Call, write_action
 from tests.scheduling import add_mails, add_steps, edit, get_now
 
-UNKNOWN = "00000000-0000-0000-0000-000000000000"
-
 
 @pytest.fixture
 def mailed(call: Call, shop: Path) -> str:
@@ -56,24 +54,6 @@ def test_many_are_counted_first(call: Call):
 
     assert (0, "Matched 2 uncertain mails.\n") == (looked.code, looked.out)
     assert (2, True) == (refused.code, "Mark 2 uncertain mails as sent?" in refused.err)
-    assert 2 == len(call("mails", "list", "--state", "uncertain", "--json").data)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (("confirm",), 2),
-        (("resend", "--all", "--app", "shop"), 2),
-        (("resend", UNKNOWN), 4),
-        (("confirm", "typo"), 4),
-        (("confirm", "--app", "typo", "--yes"), 4),
-    ],
-)
-@pytest.mark.usefixtures("mailed")
-def test_call_that_is_not_clear_is_refused(
-    call: Call, arguments: tuple[str, ...], code: int
-):
-    assert code == call("mails", *arguments).code
     assert 2 == len(call("mails", "list", "--state", "uncertain", "--json").data)
 
 

@@ -302,18 +302,3 @@ def test_state_is_one_word(call: Call):
     assert at_once == waiting
     assert {"id": operation_id, "state": "failed", "is_final": True} == data
     assert ("pending\n", 0) == (in_time.out, in_time.code)
-
-
-@pytest.mark.parametrize(
-    "operation_id", ["0add42d7-c39c-4585-ac96-97fee7c7a339", "no-uuid"]
-)
-def test_unknown_operation_is_not_found(call: Call, operation_id: str):
-    """Exit code 4, and never "pending"; waiting for it ends at once."""
-    answers = {
-        command: call("operations", *command.split(), operation_id)
-        for command in ("state --wait", "log", "show", "cancel", "retry")
-    }
-
-    assert {(4, "")} == {(answer.code, answer.out) for answer in answers.values()}
-    for answer in answers.values():
-        assert "there is no operation" in answer.err

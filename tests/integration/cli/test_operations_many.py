@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from cli.connection import get_engine
 from models.database.tables import operations
 from tests.database import execute
-from tests.integration.cli.calling import Answer, Call, write_action
+from tests.integration.cli.calling import Call, write_action
 
 COUNT = 3
 
@@ -80,35 +80,3 @@ def test_nothing_that_matches_is_no_error(call: Call):
 
     assert (0, 0) == (answer.code, answer.data["matched"])
     assert "No operation matches" in call("operations", "cancel", "--all").out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("cancel",), "--all for all of them"),
-        (("retry",), "Name the operations to retry"),
-        (("retry", "--all", "--app", "shop"), "Leave out one or the other"),
-        (("retry", "--state", "succeeded"), "only to canceled, failed ones"),
-        (("cancel", "--state", "failed"), "only to pending, queued, running ones"),
-        (("cancel", "00000000-0000-0000-0000-000000000000", "--all"), "either the ID"),
-        (("cancel", "--from", "2026-01-02T00:00Z", "--until", "2026-01-01T00:00Z"), ""),
-        (("cancel", "--reason", "typo"), "typo"),
-    ],
-)
-@pytest.mark.usefixtures("runs")
-def test_call_that_is_not_clear_is_refused(
-    call: Call, arguments: tuple[str, ...], said: str
-):
-    answer: Answer = call("operations", *arguments)
-
-    assert 2 == answer.code
-    assert said in answer.err
-    assert COUNT == count(call, "pending")
-
-
-@pytest.mark.usefixtures("runs")
-def test_filter_by_what_is_not_there_is_not_found(call: Call):
-    """A typo in the app or action must not mean "none"."""
-    assert 4 == call("operations", "cancel", "--app", "typo", "--yes").code
-    assert 4 == call("operations", "cancel", "--action", "typo", "--yes").code
-    assert COUNT == count(call, "pending")

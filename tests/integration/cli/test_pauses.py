@@ -77,25 +77,6 @@ def test_all_is_paused_and_resumed(call: Call):
     assert "1 action stays paused" in resumed.err
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code"),
-    [
-        (("apps", "pause"), 2),
-        (("apps", "resume"), 2),
-        (("apps", "pause", "shop", "--all"), 2),
-        (("apps", "pause", "typo"), 4),
-        (("apps", "resume", "typo"), 4),
-        (("apps", "pause", "shop", "--until", "2020-01-01T00:00Z"), 2),
-        (("actions", "pause", "hello", "--until", "someday"), 2),
-    ],
-)
-def test_call_that_is_not_clear_is_refused(
-    call: Call, arguments: tuple[str, ...], code: int
-):
-    assert code == call(*arguments).code
-    assert 0 == call("status", "--json").data["paused"]["actions"]
-
-
 def test_action_that_ends_its_pause_runs_in_the_tick(call: Call):
     """Also in a tick of another time."""
     until = make_until()

@@ -1,56 +1,162 @@
-"""What several commands refuse alike."""
+"""What commands refuse: calls that are not clear, and what names nothing there is."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from tests.integration.api.prepared import digest_tables, prepare
 from tests.integration.cli.calling import WEEKLY, Call, write_action
 
+#: Which no operation, backfill or mail has.
+NEVER = "0add42d7-c39c-4585-ac96-97fee7c7a339"
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("apps", "show", "nope"),
-        ("actions", "show", "nope"),
-        ("actions", "run", "nope"),
-        ("actions", "list", "--app", "nope"),
-        ("actions", "post", str(WEEKLY), "--app", "nope"),
-        ("operations", "list", "--action", "nope"),
-        ("events", "send", "--app", "nope", "--event", "app.x", "--user", "u"),
-    ],
-)
-def test_unknown_thing_is_not_found(call: Call, arguments: tuple[str, ...]):
-    answer = call(*arguments)
+_PERIOD = "--from 2026-11-23T07:00+01:00 --until"
+_NOTE = r"error: --note: 'a\x1bb' contains the control character '\x1b'."
+_LOAD = "load --from 2031-01-06T00:00Z --until"
+_KEY = "keys create --all --role viewer"
+_BACKWARDS = "--from 2026-01-02T00:00Z --until 2026-01-01T00:00Z"
 
-    assert (4, "") == (answer.code, answer.out)
-    assert answer.err.startswith("error: ")
+#: Calls, and what is said of each.
+UNCLEAR = {
+    **dict.fromkeys(
+        ("apps pause", "apps resume", "apps pause shop --all"),
+        "Name either the uid of a small app, or --all",
+    ),
+    "apps pause shop --until 2020-01-01T00:00Z": "--until",
+    "actions pause shop-report --until someday": "--until",
+    "actions post / --app shop": "minutehand actions apply / --app shop",
+    "operations cancel": "--all for all of them",
+    "operations retry": "Name the operations to retry",
+    "operations retry --all --app shop": "Leave out one or the other",
+    "operations retry --state succeeded": "only to canceled, failed ones",
+    "operations cancel --state failed": "only to pending, queued, running ones",
+    f"operations cancel {NEVER} --all": "either the ID",
+    f"operations cancel {_BACKWARDS}": "is not before --until",
+    "operations cancel --reason typo": "typo",
+    "operations list --from today --until -2d": "is not before --until -2d (",
+    "mails confirm": "Name the mails: the ID of an operation, filters such as --app",
+    "mails resend --all --app shop": "Name the mails: the ID of an operation, filters",
+    "keys create --role viewer": "either --app UID or --all",
+    f"{_KEY} --app a": "either --app UID or --all",
+    "keys create --all": "For example: minutehand keys create --app shop --role",
+    "keys create --all --role boss": "'viewer', 'operator', 'editor', 'admin'",
+    f"{_KEY} --expires '30 days'": "Write P30D",
+    f"{_KEY} --expires PT0S": "would expire at once",
+    f"{_KEY} --name 'a\tb'": "control character",
+    f"{_KEY} --name ' '": "is empty",
+    f"{_KEY} --name {'x' * 201}": "201 characters",
+    f"{_LOAD} 2031-02-06T00:00Z": "Ask for a shorter period",
+    f"{_LOAD} 2031-01-07T00:00Z --at now": "needs --quiet",
+    f"{_LOAD} 2031-01-07T00:00Z --quiet 20m": "PT20M",
+    f"{_LOAD} 2031-01-07T00:00Z --quiet P8D": "from PT1M",
+    f"preview {WEEKLY} --timezone Europe/Pariss": "error: --timezone: ",
+    # None is an anchor; a typo there would look like a forgery.
+    **{
+        f"changes verify --anchor '{anchor}'": "NUMBER:HASH"
+        for anchor in ("", "3", "x:y", "1:abc", f"-1:{'0' * 64}")
+    },
+    # No instant lies in the period.
+    **{
+        f"{command} {_PERIOD} 2026-11-23T{until}Z": "06:00:00Z) is not before --until"
+        for command in ("audit", "operations list", f"preview {WEEKLY}")
+        for until in ("05:00", "06:00")
+    },
+    # Whoever typed --note reads of --note, whatever is done beside.
+    **{
+        f"{command} --note 'a\x1bb'": _NOTE
+        for command in (
+            "actions backfill shop-report --from -1h",
+            *("actions pause shop-report", "actions run shop-report"),
+            *("queues pause quick", "workers drain quick@host"),
+        )
+    },
+    **{
+        f"operations {command} {option} {value}": f"error: {option}: "
+        for command in ("list", "cancel", "retry")
+        for option, value in (
+            *(("--text", "x" * 201), ("--app", "'a b'")),
+            ("--action", "' '"),
+        )
+    },
+    # All that may be written is listed; what checked it is nobody's concern.
+    **{
+        f"operations list {option} '{value}'": f"{near} "
+        for option, value, near in (
+            ("--state", "failedd", "Did you mean 'failed'?"),
+            ("--reason", "step failedd", "Did you mean 'step failed'?"),
+            ("--queue", "quickk", "Did you mean 'quick'?"),
+            ("--queue", "no such", "'celery'."),
+        )
+    },
+}
 
-
-NEAR = {
+#: A slip in the uid or the name of an app or action costs no look into a list.
+_NEAR = {
     "apps show shpo": "shop",
     "apps pause shpo": "shop",
     "operations list --app Shop": "shop",
-    "actions show helo": "hello",
-    "actions show good_mornin": "good_morning",
-    "why helo --at 2026-11-23T06:00:00Z": "hello",
-    "mails list --app shop --action helo": "hello",
+    "actions show shop-reprot": "shop-report",
+    "actions show 'yearly closing Qshop'": "yearly closing Qshopq",
+    "why shop-reprot --at 2026-11-23T06:00:00Z": "shop-report",
+    "mails list --app shop --action shop-reprot": "shop-report",
+}
+
+UNKNOWN = {
+    "actions run nope": "there is no scheduled action 'nope'",
+    "actions list --app nope": "there is no small app 'nope'",
+    f"actions post {WEEKLY} --app nope": "there is no small app 'nope'",
+    "events send --app nope --event app.x --user u": "there is no small app 'nope'",
+    "apps resume typo": "'typo'",
+    "operations cancel --app typo --yes": "'typo'",
+    "operations cancel --action typo --yes": "'typo'",
+    f"mails resend {NEVER}": NEVER,
+    "mails confirm typo": "'typo'",
+    "mails confirm --app typo --yes": "'typo'",
+    "keys revoke none": (
+        "error: there is no invitation 'none' that has not ended, and there is no API"
+        " key 'none'. List them with: minutehand keys list, or keys invitations"
+    ),
+    **{
+        line: f" Did you mean '{near}'? List them with: "
+        for line, near in _NEAR.items()
+    },
+    **{
+        f"backfills {command} {text}": "there is no backfill"
+        for command in ("show", "cancel")
+        for text in ("nonsense", NEVER)
+    },
+    # Never "pending"; and waiting for it ends at once.
+    **{
+        f"operations {command} {text}": "there is no operation"
+        for command in ("state --wait", "log", "show", "cancel", "retry")
+        for text in (NEVER, "no-uuid", "00", "zzzz", "x" * 40, "''")
+    },
 }
 
 
-def test_near_miss_is_told_what_was_meant(call: Call, shop: Path):
-    """A slip in the uid or the name of an app or action costs no look into a list."""
-    call("actions", "post", write_action(shop, name="good_morning"), "--app", "shop")
+@pytest.mark.parametrize(
+    ("code", "calls"), [(2, UNCLEAR), (4, UNKNOWN)], ids=["unclear", "unknown"]
+)
+def test_what_is_refused_is_told_and_changes_nothing(
+    call: Call, engine: sa.Engine, tmp_path: Path, code: int, calls: Mapping[str, str]
+):
+    """With the exit code that says which, and nothing on standard output."""
+    prepare(engine, tmp_path, "shop", "Qshopq")
+    before = digest_tables(engine, but=frozenset())
+    wrong = {}
+    for line, told in calls.items():
+        answer = call(*shlex.split(line))
+        said = " ".join(answer.err.replace("│", " ").split())
+        if (code, "") != (answer.code, answer.out) or told not in f"{said} ":
+            wrong[line] = answer
 
-    answers = {line: call(*line.split()) for line in NEAR}
-
-    assert {(4, "")} == {(answer.code, answer.out) for answer in answers.values()}
-    assert [] == [
-        line
-        for line, answer in answers.items()
-        if f" Did you mean '{NEAR[line]}'? List them with: " not in answer.err
-    ]
+    assert {} == wrong
+    assert before == digest_tables(engine, but=frozenset())
 
 
 def test_actions_of_other_apps_are_not_what_was_meant(call: Call, shop: Path):
@@ -61,71 +167,3 @@ def test_actions_of_other_apps_are_not_what_was_meant(call: Call, shop: Path):
 
     assert 4 == answer.code
     assert "hello" not in answer.err
-
-
-@pytest.mark.parametrize(
-    "command", [("audit",), ("operations", "list"), ("preview", str(WEEKLY))]
-)
-@pytest.mark.parametrize("until", ["2026-11-23T05:00Z", "2026-11-23T06:00Z"])
-def test_period_without_an_instant_is_refused(
-    call: Call, command: tuple[str, ...], until: str
-):
-    answer = call(*command, "--from", "2026-11-23T07:00+01:00", "--until", until)
-
-    assert (2, "") == (answer.code, answer.out)
-    assert "is not before --until" in answer.err
-    assert "2026-11-23T06:00:00Z" in answer.err
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("actions", "backfill", "hello", "--from", "-1h"),
-        ("actions", "pause", "hello"),
-        ("actions", "run", "hello"),
-        ("queues", "pause", "quick"),
-        ("workers", "drain", "quick@host"),
-    ],
-)
-def test_note_is_refused_under_its_option(call: Call, command: tuple[str, ...]):
-    """Whoever typed --note reads of --note, whatever is done beside."""
-    answer = call(*command, "--note", "a\x1bb")
-
-    assert (2, "") == (answer.code, answer.out)
-    told = r"'a\x1bb' contains the control character '\x1b'."
-    assert answer.err.startswith(f"error: --note: {told}")
-
-
-@pytest.mark.parametrize(
-    ("option", "value"), [("--text", "x" * 201), ("--app", "a b"), ("--action", " ")]
-)
-@pytest.mark.parametrize("command", ["list", "cancel", "retry"])
-def test_filter_is_refused_under_its_option(
-    embedded: Call, command: str, option: str, value: str
-):
-    """It is no defect of ours, and no traceback is printed."""
-    answer = embedded("operations", command, option, value)
-
-    assert (2, "") == (answer.code, answer.out)
-    assert answer.err.startswith(f"error: {option}: ")
-
-
-@pytest.mark.parametrize(
-    ("option", "value", "end"),
-    [
-        ("--state", "failedd", "Did you mean 'failed'?"),
-        ("--reason", "step failedd", "Did you mean 'step failed'?"),
-        ("--queue", "quickk", "Did you mean 'quick'?"),
-        ("--queue", "no such", "'celery'."),
-    ],
-)
-def test_value_that_is_none_of_those_is_told_the_near_one(
-    call: Call, option: str, value: str, end: str
-):
-    """All that may be written is listed; what checked it is nobody's concern."""
-    answer = call("operations", "list", option, value)
-
-    said = " ".join(answer.err.replace("│", " ").split())
-    assert (2, "") == (answer.code, answer.out)
-    assert f"Invalid value for '{option}': '{value}' is not one of" in said
-    assert end in said
