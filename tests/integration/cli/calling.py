@@ -27,6 +27,10 @@ class Answer:
 
 
 Call = Callable[..., Answer]
+#: Takes variables by their names without our prefix.
+Configure = Callable[..., None]
+#: Takes options, and members of the action that are another.
+Post = Callable[..., Answer]
 
 
 def write_action(folder: Path, **document: Any) -> str:

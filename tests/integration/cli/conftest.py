@@ -5,26 +5,41 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cli.connection import get_engine, get_settings
 from cli.main import main
 from cli.output import err, out
-from tests.integration.cli.calling import Answer, Call
+from tests.integration.cli.calling import Answer, Call, Configure, Post, write_action
 
 #: A user who gets mails.
 ADA = {"id": "ada@example.com", "activated_at": "2026-01-01T00:00:00Z"}
 
 
 @pytest.fixture
+def configure(monkeypatch: pytest.MonkeyPatch) -> Configure:
+    """Give a function that sets variables for all calls from then on."""
+
+    def set_all(**values: object) -> None:
+        for name, value in values.items():
+            monkeypatch.setenv(f"MINUTEHAND_{name}", str(value))
+        get_settings.cache_clear()
+
+    return set_all
+
+
+@pytest.fixture
 def embedded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    configure: Configure,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Call]:
     """Give a function that runs a command line with nothing set but the home."""
-    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "home"))
+    configure(HOME=tmp_path / "home", BROKER_URL="memory://")
     monkeypatch.delenv("MINUTEHAND_DATABASE_URL", raising=False)
-    monkeypatch.setenv("MINUTEHAND_BROKER_URL", "memory://")
     monkeypatch.delenv("COLUMNS", raising=False)
     for cached in (get_settings, get_engine, out, err):
         cached.cache_clear()
@@ -42,11 +57,10 @@ def embedded(
 
 
 @pytest.fixture
-def call(embedded: Call, database_url: str, monkeypatch: pytest.MonkeyPatch) -> Call:
+def call(embedded: Call, database_url: str, configure: Configure) -> Call:
     """Give a function that runs a command line on a database of this test."""
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", database_url)
-    # so that what a tick finds due does not depend on the hour the test runs at
-    monkeypatch.setenv("MINUTEHAND_MAINTENANCE_ENABLED", "false")
+    # what a tick finds due must not depend on the hour the test runs at
+    configure(DATABASE_URL=database_url, MAINTENANCE_ENABLED=False)
     return embedded
 
 
@@ -65,3 +79,14 @@ def shop(call: Call, tmp_path: Path) -> Path:
     (folder / "app.json").write_text(json.dumps(document))
     assert 0 == call("apps", "apply", str(folder)).code
     return folder
+
+
+@pytest.fixture
+def post(call: Call, shop: Path) -> Post:
+    """Give a function that posts an action to that app."""
+
+    def post_action(*options: str, **document: Any) -> Answer:
+        path = write_action(shop, **document)
+        return call("actions", "post", path, "--app", "shop", *options)
+
+    return post_action

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import jsonschema
 
-from tests.integration.cli.calling import Call, write_action
+from tests.integration.cli.calling import Call, Post, write_action
 
 
-def test_action_is_paused_resumed_and_deleted(call: Call, shop: Path):
-    call("actions", "post", write_action(shop), "--app", "shop")
+def test_action_is_paused_resumed_and_deleted(call: Call, post: Post):
+    post()
     seen = []
     for command in (["pause"], ["resume"], ["delete", "--yes"]):
         answer = call("actions", *command, "hello", "--json")
@@ -23,13 +23,12 @@ def test_action_is_paused_resumed_and_deleted(call: Call, shop: Path):
     assert 4 == call("actions", "delete", "hello").code
 
 
-def test_live_action_hides_a_deleted_one_whose_uid_is_its_name(call: Call, shop: Path):
+def test_live_action_hides_a_deleted_one_whose_uid_is_its_name(call: Call, post: Post):
     """Of a deleted one nothing is run; who names it reads that it is gone."""
-    call("actions", "post", write_action(shop), "--app", "shop")
+    post()
     call("actions", "delete", "hello", "--yes")
     gone = call("actions", "run", "hello")
-    path = write_action(shop, uid=None)
-    posted = call("actions", "post", path, "--app", "shop", "--json")
+    posted = post("--json", uid=None)
 
     shown = call("actions", "show", "hello", "--json")
     codes = [
@@ -46,10 +45,10 @@ def test_live_action_hides_a_deleted_one_whose_uid_is_its_name(call: Call, shop:
     assert "deleted" == deleted.data["state"]
 
 
-def test_deleting_asks_and_takes_several(call: Call, shop: Path):
+def test_deleting_asks_and_takes_several(call: Call, post: Post):
     """Without a terminal ``--yes`` decides; of several, all go or none."""
     for uid in ("one", "two", "three"):
-        call("actions", "post", write_action(shop, uid=uid, name=uid), "--app", "shop")
+        post(uid=uid, name=uid)
 
     asked = call("actions", "delete", "one")
     unknown = call("actions", "delete", "one", "nothing", "--yes")
@@ -87,10 +86,9 @@ def test_mails_to_nobody_are_told_where_one_looks_first(call: Call, shop: Path):
         )
 
 
-def test_resuming_what_is_inactive_says_what_else_to_do(call: Call, shop: Path):
+def test_resuming_what_is_inactive_says_what_else_to_do(call: Call, post: Post):
     """It is not paused any more, and still nothing runs."""
-    path = write_action(shop, active=False)
-    call("actions", "post", path, "--app", "shop")
+    post(active=False)
     call("actions", "pause", "hello")
 
     answer = call("actions", "resume", "hello")
@@ -100,10 +98,9 @@ def test_resuming_what_is_inactive_says_what_else_to_do(call: Call, shop: Path):
     assert '"active": true' in answer.err
 
 
-def test_document_that_is_shown_is_one_of_the_schema(call: Call, shop: Path):
+def test_document_that_is_shown_is_one_of_the_schema(call: Call, post: Post):
     """It can be saved as a file, and an editor marks nothing in it."""
-    path = write_action(shop, active="yes", operations={"refresh": "all"})
-    call("actions", "post", path, "--app", "shop")
+    post(active="yes", operations={"refresh": "all"})
 
     shown = call("actions", "show", "hello", "--json").data["document"]
 

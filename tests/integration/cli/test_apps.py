@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
-from cli.connection import get_settings
-from tests.integration.cli.calling import Answer, Call
+from tests.integration.cli.calling import Answer, Call, Configure
 
 
 def test_app_is_listed_and_shown(call: Call, shop: Path):
@@ -44,7 +41,7 @@ def test_file_alone_keeps_the_folder(call: Call, shop: Path, tmp_path: Path):
 
 
 def test_connections_are_checked_as_far_as_they_are_known(
-    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, tmp_path: Path, configure: Configure
 ):
     """
     If none is, each is doubted; else one of another app is refused, as one that is not.
@@ -60,8 +57,7 @@ def test_connections_are_checked_as_far_as_they_are_known(
         return call("apps", "apply", str(tmp_path))
 
     doubted = apply("erp")
-    monkeypatch.setenv("MINUTEHAND_SQL_CONNECTIONS", json.dumps(theirs))
-    get_settings.cache_clear()
+    configure(SQL_CONNECTIONS=json.dumps(theirs))
     refused, unknown = apply("erp"), apply("warehouse")
 
     assert (0, 3, 3) == (doubted.code, refused.code, unknown.code)

@@ -9,7 +9,7 @@ import pytest
 
 from celery_app.aside import Aside, UnreadableMessage, open_aside
 from settings import read_settings
-from tests.integration.cli.calling import Call
+from tests.integration.cli.calling import Call, Configure
 
 #: What somebody sent.
 ENTRY = UnreadableMessage(
@@ -22,13 +22,9 @@ ENTRY = UnreadableMessage(
 
 
 @pytest.fixture
-def aside(
-    call: Call,  # noqa: ARG001 - which names another broker
-    monkeypatch: pytest.MonkeyPatch,
-    redis_url: str,
-) -> Iterator[Aside]:
+def aside(redis_url: str, configure: Configure) -> Iterator[Aside]:
     """Give the list at a Redis that commands use, too."""
-    monkeypatch.setenv("MINUTEHAND_BROKER_URL", redis_url)
+    configure(BROKER_URL=redis_url)
     with open_aside(read_settings()) as opened:
         yield opened
 

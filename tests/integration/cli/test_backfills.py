@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from actions.lease import Leader
-from cli.connection import get_engine, get_settings
+from cli.connection import get_engine
 from dispatch.backfills.progress import Backfiller
-from tests.integration.cli.calling import Call, write_action
+from tests.integration.cli.calling import Call, Configure, Post
 
 WEEK = ("--from", "2026-01-05T00:00Z", "--until", "2026-01-12T00:00Z")
 
 
 @pytest.fixture(autouse=True)
-def _posted(call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _posted(post: Post, configure: Configure) -> None:
     """Give every test an action, and somebody who changes it."""
-    monkeypatch.setenv("MINUTEHAND_ACTOR", "ada@example.com")
-    get_settings.cache_clear()
-    assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
+    configure(ACTOR="ada@example.com")
+    assert 0 == post().code
 
 
 def start(call: Call, *options: str) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from actions.lease import Leader
-from cli.connection import get_engine, get_settings
-from tests.integration.cli.calling import Answer, Call
+from cli.connection import get_engine
+from tests.integration.cli.calling import Answer, Call, Configure
 from tests.servers import find_free_port
 
 
@@ -39,13 +37,10 @@ def test_tz_database_alone_is_looked_at(call: Call):
     assert (0, {"tzdata": "ok"}) == (answer.code, list_found(answer))
 
 
-def test_health_of_a_scheduler_needs_its_port(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-):
+def test_health_of_a_scheduler_needs_its_port(call: Call, configure: Configure):
     """One that does not answer there is bad."""
     without = call("doctor", "--scheduler")
-    monkeypatch.setenv("MINUTEHAND_METRICS_PORT", str(find_free_port()))
-    get_settings.cache_clear()
+    configure(METRICS_PORT=find_free_port())
     away = call("doctor", "--scheduler", "--json")
 
     assert 2 == without.code

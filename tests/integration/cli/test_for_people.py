@@ -9,7 +9,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from tests.integration.cli.calling import Call, write_action
+from tests.integration.cli.calling import Call, Post, write_action
 from tests.servers import ROOT
 
 
@@ -109,13 +109,11 @@ def test_apply_tells_what_changed(call: Call, tmp_path: Path):
     assert "  users: 1 added, 1 changed, 1 removed\n" in changed
 
 
-def test_actions_are_listed_with_what_each_waits_for(call: Call, shop: Path):
-    rule = write_rule(shop, "0 7 * * 1")
-    call("actions", "post", rule, "--app", "shop")
+def test_actions_are_listed_with_what_each_waits_for(call: Call, post: Post):
+    post(when={"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"})
     for name in ("greet", "asleep"):
         event = {"on": "instance.user.created"}
-        path = write_action(shop, name=name, uid=name, when=event)
-        call("actions", "post", path, "--app", "shop")
+        post(name=name, uid=name, when=event)
     paused = call("actions", "pause", "asleep")
     again = call("actions", "pause", "asleep")
 

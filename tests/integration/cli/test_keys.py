@@ -9,14 +9,13 @@ from datetime import datetime
 import pytest
 import sqlalchemy as sa
 
-from cli.connection import get_settings
 from models.database.tables import sign_ins
 from serving.access.callers import Caller
 from serving.access.key_documents import DEFAULT_LIFETIME
 from serving.access.keys import make_digest, recognize
 from serving.access.sign_ins import LINK_COMMAND, follow_link
 from tests.database import fetch_rows, read_by, write_by
-from tests.integration.cli.calling import Answer, Call
+from tests.integration.cli.calling import Answer, Call, Configure
 from tests.servers import open_terminal
 
 
@@ -93,12 +92,9 @@ def test_rotation_prints_the_successor_alone(call: Call, engine: sa.Engine):
 
 
 @pytest.mark.usefixtures("shop")
-def test_link_signs_in_with_a_role(
-    call: Call, engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
-):
+def test_link_signs_in_with_a_role(call: Call, engine: sa.Engine, configure: Configure):
     """Printed alone, with the address that people see."""
-    monkeypatch.setenv("MINUTEHAND_WEB_URL", "https://minutehand.example.org/")
-    get_settings.cache_clear()
+    configure(WEB_URL="https://minutehand.example.org/")
     with open_terminal() as terminal, redirect_stdout(terminal.stream):
         answer = call("keys", "link", "--app", "shop", "--role", "viewer")
         address, _, secret = terminal.shown.strip().partition("#")
@@ -181,15 +177,12 @@ def test_link_says_what_it_needs(embedded: Call):
     assert ["link", "--all", "--role", "admin"] == LINK_COMMAND.split()[-4:]
 
 
-def test_link_needs_to_know_where_the_pages_are(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-):
+def test_link_needs_to_know_where_the_pages_are(call: Call, configure: Configure):
     """A port that is chosen at the start is known to nobody else."""
     with open_terminal() as terminal, redirect_stdout(terminal.stream):
         call("keys", "link", "--all", "--role", "viewer")
         unknown = call("keys", "link", "--app", "none", "--role", "viewer")
-        monkeypatch.setenv("MINUTEHAND_WEB_ADDRESS", "127.0.0.1:0")
-        get_settings.cache_clear()
+        configure(WEB_ADDRESS="127.0.0.1:0")
         anywhere = call("keys", "link", "--all", "--role", "viewer")
         printed = terminal.shown
 

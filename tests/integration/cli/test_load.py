@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from tests.integration.cli.calling import Call, write_action
+from tests.integration.cli.calling import Call, Post
 
 DAY = ("--from", "2031-01-06T00:00Z", "--until", "2031-01-07T00:00Z")
 
 
 @pytest.fixture(autouse=True)
-def _posted(call: Call, shop: Path) -> None:
+def _posted(post: Post) -> None:
     """Give every test an action of a time, and one that is not foreseen."""
     event = {"name": "on sale", "uid": "sale", "when": {"on": "app.sold"}}
     for document in (event, {}):
-        path = write_action(shop, **document)
-        assert 0 == call("actions", "post", path, "--app", "shop").code
+        assert 0 == post(**document).code
 
 
 def test_hot_minutes_are_shown_with_their_actions(call: Call):
@@ -52,10 +49,9 @@ def test_quiet_windows_are_shown_with_what_another_time_costs(call: Call):
     assert (0, 1) == (data["outage"]["late"], data["outage"]["missed"])
 
 
-def test_without_a_quiet_window_the_cheapest_time_is_told(call: Call, shop: Path):
+def test_without_a_quiet_window_the_cheapest_time_is_told(call: Call, post: Post):
     """With whose runs it costs; and a week is looked at if no end is given."""
-    often = write_action(shop, when={"cron_rule": "*/10 * * * *"})
-    assert 0 == call("actions", "post", often, "--app", "shop", "--replace").code
+    assert 0 == post("--replace", when={"cron_rule": "*/10 * * * *"}).code
 
     data = call("load", *DAY[:2], "--quiet", "PT20M", "--json").data
     shown = call("load", *DAY[:2], "--quiet", "PT20M").out

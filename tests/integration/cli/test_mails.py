@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -12,14 +11,14 @@ import sqlalchemy as sa
 from cli.connection import get_engine
 from models.database.tables import operations
 from tests.database import execute
-from tests.integration.cli.calling import Call, write_action
+from tests.integration.cli.calling import Call, Post
 from tests.scheduling import add_mails, add_steps, edit, get_now
 
 
 @pytest.fixture
-def mailed(call: Call, shop: Path) -> str:
+def mailed(call: Call, post: Post) -> str:
     """Give the id of an operation that does not know of two of its mails."""
-    assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
+    assert 0 == post().code
     id_: str = call("actions", "run", "hello", "--json").data["id"]
     engine, operation = get_engine(), UUID(id_)
     edit(engine, operation, state="succeeded")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.integration.cli.calling import Call
+from tests.integration.cli.calling import Call, Configure
 
 
 @pytest.mark.parametrize(
@@ -17,10 +17,10 @@ from tests.integration.cli.calling import Call
     ],
 )
 def test_agent_without_a_key_may_do_nothing(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch, key: str, told: str
+    embedded: Call, key: str, told: str, configure: Configure
 ):
     """Unlike who calls the command line, it is no operator of the installation."""
-    monkeypatch.setenv("MINUTEHAND_MCP_KEY", key)
+    configure(MCP_KEY=key)
 
     answer = embedded("mcp")
 

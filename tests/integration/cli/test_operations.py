@@ -18,20 +18,17 @@ from cli import operations_watch
 from cli.connection import get_engine
 from cli.main import INTERRUPTED
 from models.database.engine import db_now
-from models.database.tables import operation_log, operations
+from models.database.tables import operation_log
 from models.errors import StepError
 from operations import state
-from operations.claiming.claim import claim_operation
 from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
 from operations.running.attempt import Attempt
 from tests.database import execute
-from tests.integration.cli.calling import WEEKLY, Call, write_action
-from tests.scheduling import edit
+from tests.integration.cli.calling import WEEKLY, Call, Post
+from tests.scheduling import MINUTE, edit, must_claim
 from tests.servers import PATIENCE_S, run_process, wait_until
 from tests.unit.operations.fakes import World
-
-MINUTE = timedelta(minutes=1)
 
 #: What others read; these names are contracts.
 OPERATION_KEYS = [
@@ -43,6 +40,14 @@ STEP_KEYS = {
     *("name", "state", "attempt", "started_at", "finished_at"),
     *("progress", "result", "error"),
 }
+
+
+@pytest.fixture
+def weekly(call: Call, shop: Path) -> str:
+    """Give the id of a run of an example that waits."""
+    assert shop.exists()
+    call("actions", "post", str(WEEKLY), "--app", "shop")
+    return call("actions", "run", "weekly update").out.strip()
 
 
 @pytest.mark.usefixtures("shop")
@@ -70,23 +75,19 @@ def test_manual_run_shows_the_steps_to_come(call: Call):
     assert f"why {shown['why']['text'][:20]}" in " ".join(told.split())
 
 
-@pytest.mark.usefixtures("shop")
-def test_operation_is_canceled_and_retried(call: Call):
+def test_operation_is_canceled_and_retried(call: Call, weekly: str):
     """
     What is final cannot be canceled, what is live not retried, and nothing is beside
     another run that it may not overlap: exit 5, and which one that is.
     """
-    call("actions", "post", str(WEEKLY), "--app", "shop")
-    operation_id = call("actions", "run", "weekly update").out.strip()
-
-    canceled = call("operations", "cancel", operation_id, "--json")
-    again = call("operations", "cancel", operation_id)
-    shown = call("operations", "show", operation_id).out
+    canceled = call("operations", "cancel", weekly, "--json")
+    again = call("operations", "cancel", weekly)
+    shown = call("operations", "show", weekly).out
     other = call("actions", "run", "weekly update").out.strip()
-    beside = call("operations", "retry", operation_id)
+    beside = call("operations", "retry", weekly)
     call("operations", "cancel", other)
-    retried = call("operations", "retry", operation_id, "--json")
-    once_more = call("operations", "retry", operation_id)
+    retried = call("operations", "retry", weekly, "--json")
+    once_more = call("operations", "retry", weekly)
 
     assert ("canceled", "pending") == (canceled.data["state"], retried.data["state"])
     assert [0, 5, 5, 0, 5] == [
@@ -98,66 +99,49 @@ def test_operation_is_canceled_and_retried(call: Call):
     assert f"operation {other} of the same action is under way" in beside.err
 
 
-@pytest.mark.usefixtures("shop")
-def test_cancel_and_retry_tell_of_a_worker_that_is_still_at_it(call: Call):
+def test_cancel_and_retry_tell_of_a_worker_that_is_still_at_it(call: Call, weekly: str):
     """Canceled is final at once; its worker stops a little later, and a retry waits."""
-    call("actions", "post", str(WEEKLY), "--app", "shop")
-    operation_id = call("actions", "run", "weekly update").out.strip()
-    execute(
-        get_engine(),
-        sa.update(operations).values(
-            state="running", claim_token=uuid4(), lease_expires_at=db_now(MINUTE)
-        ),
-    )
+    claim = {"claim_token": uuid4(), "lease_expires_at": db_now(MINUTE)}
+    edit(get_engine(), UUID(weekly), state="running", **claim)
 
-    canceled = call("operations", "cancel", operation_id)
-    retried = call("operations", "retry", operation_id)
+    canceled = call("operations", "cancel", weekly)
+    retried = call("operations", "retry", weekly)
 
     assert "Its worker stops" in canceled.err
     assert "It waits until the worker that ran it has stopped" in retried.err
 
 
-@pytest.mark.usefixtures("shop")
-def test_watch_ends_with_the_operation(call: Call):
+def test_watch_ends_with_the_operation(call: Call, weekly: str):
     """It says how it ended, with exit code 1 unless it succeeded."""
-    call("actions", "post", str(WEEKLY), "--app", "shop")
-    operation_id = call("actions", "run", "weekly update").out.strip()
-    call("operations", "cancel", operation_id)
+    call("operations", "cancel", weekly)
 
-    answer = call("operations", "watch", operation_id, "--json")
+    answer = call("operations", "watch", weekly, "--json")
 
     assert (1, "canceled") == (answer.code, answer.data["state"])
     assert "canceled" in answer.err
 
 
-@pytest.mark.usefixtures("shop")
-def test_who_stops_watching_hears_that_it_goes_on(call: Call, tmp_path: Path):
+def test_who_stops_watching_hears_that_it_goes_on(weekly: str, tmp_path: Path):
     """And how to end it."""
-    call("actions", "post", str(WEEKLY), "--app", "shop")
-    id_, log = call("actions", "run", "weekly update").out.strip(), tmp_path / "log"
-
-    command = [sys.executable, "-m", "cli.main", "operations", "watch", id_]
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "cli.main", "operations", "watch", weekly]
     with run_process(command, log=log) as watch:
         wait_until(lambda: "pending" in log.read_text(), what="its first line")
         watch.send_signal(signal.SIGINT)
         code = watch.wait(PATIENCE_S)
 
     assert INTERRUPTED == code
-    assert (
-        f"It goes on. To end it: minutehand operations cancel {id_}" in log.read_text()
-    )
+    told = f"It goes on. To end it: minutehand operations cancel {weekly}"
+    assert told in log.read_text()
 
 
-@pytest.mark.usefixtures("shop")
 @pytest.mark.parametrize("command", ["watch", "log --follow", "state --wait"])
 def test_who_waits_outlasts_a_restart_of_the_database(
-    command: str, call: Call, monkeypatch: pytest.MonkeyPatch
+    command: str, call: Call, weekly: str, monkeypatch: pytest.MonkeyPatch
 ):
     """Its second look finds nobody, and the next one that the operation has ended."""
     monkeypatch.setattr(operations_watch, "_EVERY_S", 0)
     monkeypatch.setattr(state, "LOOK_EVERY_S", 0.01)
-    call("actions", "post", str(WEEKLY), "--app", "shop")
-    id_ = call("actions", "run", "weekly update").out.strip()
     engine = get_engine()
     looks = iter([None, sa.exc.OperationalError("SELECT", {}, OSError("away"))])
 
@@ -165,14 +149,14 @@ def test_who_waits_outlasts_a_restart_of_the_database(
     def restart(connection: sa.Connection) -> None:
         if (error := next(looks, None)) is not None:
             connection.close()
-            edit(engine, UUID(id_), state="succeeded")
+            edit(engine, UUID(weekly), state="succeeded")
             raise error
 
-    assert 0 == call("operations", *command.split(), id_).code
+    assert 0 == call("operations", *command.split(), weekly).code
 
 
-def test_operations_are_filtered(call: Call, shop: Path):
-    call("actions", "post", write_action(shop), "--app", "shop")
+def test_operations_are_filtered(call: Call, post: Post):
+    post()
     at = call("actions", "show", "hello", "--json").data["next"][0]
     call("tick", "--at", at)
     (made,) = call("operations", "list", "--json").data
@@ -194,8 +178,8 @@ def test_operations_are_filtered(call: Call, shop: Path):
     assert 1 == count("--text", made["id"])
 
 
-def test_missed_range_tells_how_many(call: Call, shop: Path):
-    call("actions", "post", write_action(shop), "--app", "shop")
+def test_missed_range_tells_how_many(call: Call, post: Post):
+    post()
     at = datetime.fromisoformat(
         call("actions", "show", "hello", "--json").data["next"][0]
     )
@@ -211,12 +195,10 @@ def test_missed_range_tells_how_many(call: Call, shop: Path):
     assert "outage: 4, " in call("operations", "list").out
 
 
-def run_and_fail(call: Call) -> str:
-    """Run an action by hand, and let it fail at its second step."""
-    call("actions", "post", str(WEEKLY), "--app", "shop")
-    operation_id = call("actions", "run", "weekly update").out.strip()
-    claim = claim_operation(get_engine(), UUID(operation_id), worker="w")
-    assert claim is not None
+@pytest.fixture
+def failed(weekly: str) -> str:
+    """Give the id of such a run that failed at its second step."""
+    claim = must_claim(get_engine(), UUID(weekly))
 
     def succeed(context: StepContext, _asked: object) -> StepResult:
         context.say("read a")
@@ -231,16 +213,13 @@ def run_and_fail(call: Call) -> str:
     ports = World(Path()).make_context().ports
     with capture_logs():
         Attempt(get_engine(), claim, ports, steps=steps).run()
-    return operation_id
+    return weekly
 
 
-@pytest.mark.usefixtures("shop")
-def test_retry_begins_with_the_step_that_was_named(call: Call):
-    operation_id = run_and_fail(call)
-
-    typo = call("operations", "retry", operation_id, "--from-step", "refreshed")
-    later = call("operations", "retry", operation_id, "--from-step", "send_execsum")
-    done = call("operations", "retry", operation_id, "--from-step", "refresh", "--json")
+def test_retry_begins_with_the_step_that_was_named(call: Call, failed: str):
+    typo = call("operations", "retry", failed, "--from-step", "refreshed")
+    later = call("operations", "retry", failed, "--from-step", "send_execsum")
+    done = call("operations", "retry", failed, "--from-step", "refresh", "--json")
 
     assert (2, 5, 0) == (typo.code, later.code, done.code)
     assert "Did you mean 'refresh'?" in typo.err
@@ -248,21 +227,18 @@ def test_retry_begins_with_the_step_that_was_named(call: Call):
     assert {"pending"} == {step["state"] for step in done.data["steps"]}
 
 
-@pytest.mark.usefixtures("shop")
-def test_log_is_printed(call: Call):
+def test_log_is_printed(call: Call, failed: str):
     """
     A line for each line, with its step; as JSON, an array, or objects to follow. Where
     lines are missing, that is said.
     """
-    operation_id = run_and_fail(call)
-
-    shown = call("operations", "log", operation_id)
-    data = call("operations", "log", operation_id, "--json").data
-    followed = call("operations", "log", operation_id, "--follow", "--json")
-    rest = call("operations", "log", operation_id, "--after", "2", "--json").data
-    nothing = call("operations", "log", operation_id, "--after", "3")
+    shown = call("operations", "log", failed)
+    data = call("operations", "log", failed, "--json").data
+    followed = call("operations", "log", failed, "--follow", "--json")
+    rest = call("operations", "log", failed, "--after", "2", "--json").data
+    nothing = call("operations", "log", failed, "--after", "3")
     execute(get_engine(), sa.delete(operation_log).where(operation_log.c.number == 2))
-    gap = call("operations", "log", operation_id)
+    gap = call("operations", "log", failed)
 
     first, second, third = shown.out.splitlines()
     assert first.endswith("refresh  read a")
@@ -276,29 +252,27 @@ def test_log_is_printed(call: Call):
     assert data[2:] == rest
     assert "(1 line was not kept)" in gap.err
     assert "" == nothing.out
-    assert f"minutehand operations show {operation_id}" in nothing.err
+    assert f"minutehand operations show {failed}" in nothing.err
 
 
-@pytest.mark.usefixtures("shop")
-def test_state_is_one_word(call: Call):
+def test_state_is_one_word(call: Call, failed: str):
     """
     Whatever it is, the exit code is 0; only an unknown id is an error. Attempts of what
     failed for good that are left over are not made, and nobody should wait for them.
     How far it came is told.
     """
-    operation_id = run_and_fail(call)
-    shown = call("operations", "show", operation_id).out
+    shown = call("operations", "show", failed).out
 
-    at_once = call("operations", "state", operation_id)
-    waiting = call("operations", "state", operation_id, "--wait")
-    data = call("operations", "state", operation_id, "--json").data
-    call("operations", "retry", operation_id)
-    in_time = call("operations", "state", operation_id, "--wait", "--timeout", "PT0.1S")
+    at_once = call("operations", "state", failed)
+    waiting = call("operations", "state", failed, "--wait")
+    data = call("operations", "state", failed, "--json").data
+    call("operations", "retry", failed)
+    in_time = call("operations", "state", failed, "--wait", "--timeout", "PT0.1S")
 
     assert "a step failed; no other attempt will follow" in shown
     assert "if another attempt" not in shown
     assert "1/3 countries; nothing is staged" in shown
     assert ("failed\n", 0) == (at_once.out, at_once.code)
     assert at_once == waiting
-    assert {"id": operation_id, "state": "failed", "is_final": True} == data
+    assert {"id": failed, "state": "failed", "is_final": True} == data
     assert ("pending\n", 0) == (in_time.out, in_time.code)

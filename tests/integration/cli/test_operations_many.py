@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import sqlalchemy as sa
 
 from cli.connection import get_engine
 from models.database.tables import operations
 from tests.database import execute
-from tests.integration.cli.calling import Call, write_action
+from tests.integration.cli.calling import Call, Post
 
 COUNT = 3
 
 
 @pytest.fixture
-def runs(call: Call, shop: Path) -> list[str]:
+def runs(call: Call, post: Post) -> list[str]:
     """Give the ids of three manual runs that wait."""
-    assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
+    assert 0 == post().code
     return [
         call("actions", "run", "hello", "--key", str(n), "--json").data["id"]
         for n in range(COUNT)

@@ -7,19 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from cli.connection import get_engine, get_settings
+from cli.connection import get_engine
 from models.database.engine import read_clock
 from models.fields.instants import format_instant
 from tests.database import read_by
-from tests.integration.cli.calling import Call, write_action
+from tests.integration.cli.calling import Call, Configure, Post, write_action
 
 
 @pytest.fixture(autouse=True)
-def _posted(call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _posted(post: Post, configure: Configure) -> None:
     """Give every test an action, and somebody who changes it."""
-    monkeypatch.setenv("MINUTEHAND_ACTOR", "ada@example.com")
-    get_settings.cache_clear()
-    assert 0 == call("actions", "post", write_action(shop), "--app", "shop").code
+    configure(ACTOR="ada@example.com")
+    assert 0 == post().code
 
 
 def make_until(hours: int = 24) -> str:
@@ -88,10 +87,9 @@ def test_action_that_ends_its_pause_runs_in_the_tick(call: Call):
     assert ("active", until) == (listed["state"], listed["effective_from"])
 
 
-def test_status_and_list_show_one_instant_of_one_run(call: Call, shop: Path):
+def test_status_and_list_show_one_instant_of_one_run(call: Call, post: Post):
     """Its occurrence; with jitter also when it is sent."""
-    spread = write_action(shop, jitter="PT30M")
-    call("actions", "post", spread, "--app", "shop", "--replace")
+    post("--replace", jitter="PT30M")
 
     (listed,) = call("actions", "list", "--json").data
     (following,) = call("status", "--json").data["next_due"]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from models.database.engine import make_engine, writing
-from tests.integration.cli.calling import Call
+from tests.integration.cli.calling import Call, Configure
 
 
 def test_embedded_database_is_made_by_the_first_call(embedded: Call):
@@ -21,16 +21,13 @@ def test_embedded_database_is_made_by_the_first_call(embedded: Call):
     "command", [("operations", "list"), ("tick",), ("tick", "--dry-run")]
 )
 def test_unmigrated_database_says_what_to_run(
-    unmigrated_url: str,
-    embedded: Call,
-    monkeypatch: pytest.MonkeyPatch,
-    command: tuple[str, ...],
+    unmigrated_url: str, embedded: Call, command: tuple[str, ...], configure: Configure
 ):
     engine = make_engine(unmigrated_url)
     with writing(engine) as connection:
         connection.exec_driver_sql("create table other (id integer)")
     engine.dispose()
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", unmigrated_url)
+    configure(DATABASE_URL=unmigrated_url)
 
     answer = embedded(*command)
 
@@ -40,9 +37,9 @@ def test_unmigrated_database_says_what_to_run(
 
 @pytest.mark.parametrize("command", [("operations", "list"), ("doctor", "--json")])
 def test_database_that_is_away_is_said_to_be(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    embedded: Call, command: tuple[str, ...], configure: Configure
 ):
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://x@127.0.0.1:1/x")
+    configure(DATABASE_URL="postgresql://x@127.0.0.1:1/x")
 
     answer = embedded(*command)
 
@@ -54,13 +51,13 @@ def test_database_that_is_away_is_said_to_be(
 @pytest.mark.parametrize("home", ["file", "file/below", "/proc/nowhere"])
 def test_home_that_cannot_be_one_names_the_setting(
     embedded: Call,
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     home: str,
     command: tuple[str, ...],
+    configure: Configure,
 ):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / home))
+    configure(HOME=tmp_path / home)
 
     answer = embedded(*command)
 
@@ -73,14 +70,14 @@ def test_home_that_cannot_be_one_names_the_setting(
 @pytest.mark.parametrize("command", [("apps", "list"), ("up",)])
 def test_file_beside_the_database_that_is_not_ours_is_named(
     embedded: Call,
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     command: tuple[str, ...],
     file: str,
+    configure: Configure,
 ):
     """Left by another user: it cannot be written to, and neither can the database."""
     (tmp_path / f"minutehand.sqlite3{file}").mkdir()
-    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path))
+    configure(HOME=tmp_path)
 
     answer = embedded(*command)
 
@@ -90,11 +87,11 @@ def test_file_beside_the_database_that_is_not_ours_is_named(
 
 
 def test_workspace_that_is_not_ours_names_the_setting(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    embedded: Call, tmp_path: Path, configure: Configure
 ):
     """Before a step fails for it."""
     (tmp_path / "workspace").touch()
-    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path))
+    configure(HOME=tmp_path)
 
     answer = embedded("up")
 
@@ -104,11 +101,11 @@ def test_workspace_that_is_not_ours_names_the_setting(
 
 
 def test_place_that_has_no_lock_is_refused(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    embedded: Call, tmp_path: Path, configure: Configure
 ):
     """As on a disk that is full: here its folder is not there."""
     (tmp_path / "minutehand.sqlite3.lock").symlink_to(tmp_path / "none" / "lock")
-    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path))
+    configure(HOME=tmp_path)
 
     answer = embedded("up")
 
@@ -118,13 +115,12 @@ def test_place_that_has_no_lock_is_refused(
 
 @pytest.mark.parametrize("command", ["up", "scheduler"])
 def test_port_of_the_metrics_that_is_taken_names_the_setting(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch, command: str
+    embedded: Call, command: str, configure: Configure
 ):
     """Before anything is made or started."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        monkeypatch.setenv("MINUTEHAND_METRICS_PORT", port)
-        monkeypatch.setenv("MINUTEHAND_BROKER_URL", "redis://127.0.0.1:1/0")
+        configure(METRICS_PORT=port, BROKER_URL="redis://127.0.0.1:1/0")
         answer = embedded(command)
 
     assert (2, "") == (answer.code, answer.out)
@@ -134,10 +130,10 @@ def test_port_of_the_metrics_that_is_taken_names_the_setting(
 
 @pytest.mark.parametrize("path", ["", "/notes.txt"], ids=["folder", "file"])
 def test_what_is_no_database_is_refused(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, path: str
+    embedded: Call, tmp_path: Path, path: str, configure: Configure
 ):
     (tmp_path / "notes.txt").write_text("buy milk\n")
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", f"sqlite:///{tmp_path}{path}")
+    configure(DATABASE_URL=f"sqlite:///{tmp_path}{path}")
 
     answer = embedded("apps", "list")
 

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.integration.api.prepared import digest_tables, prepare
-from tests.integration.cli.calling import WEEKLY, Call, write_action
+from tests.integration.cli.calling import WEEKLY, Call, Post
 
 #: Which no operation, backfill or mail has.
 NEVER = "0add42d7-c39c-4585-ac96-97fee7c7a339"
@@ -159,9 +159,9 @@ def test_what_is_refused_is_told_and_changes_nothing(
     assert before == digest_tables(engine, but=frozenset())
 
 
-def test_actions_of_other_apps_are_not_what_was_meant(call: Call, shop: Path):
+def test_actions_of_other_apps_are_not_what_was_meant(call: Call, post: Post):
     """With --app only the actions of that app count, for whoever may see no others."""
-    call("actions", "post", write_action(shop), "--app", "shop")
+    post()
 
     answer = call("actions", "show", "helo", "--app", "minutehand")
 

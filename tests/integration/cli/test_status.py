@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import sqlalchemy as sa
 
 from actions.lease import Leader
-from cli.connection import get_engine, get_settings
+from cli.connection import get_engine
 from models.database.engine import db_now
 from models.database.tables import operations
 from operations.fleet.processes import ProcessRole
 from tests.database import execute
-from tests.integration.cli.calling import WEEKLY, Call, write_action
+from tests.integration.cli.calling import WEEKLY, Call, Configure, Post
 from tests.presence import give_sign, make_worker
 from tests.scheduling import MINUTE
 
@@ -40,16 +38,15 @@ def test_status_names_leader_backlog_and_next(call: Call):
 )
 def test_what_is_to_be_started_fits_the_broker(
     call: Call,
-    shop: Path,
-    monkeypatch: pytest.MonkeyPatch,
     broker: str,
     scheduler: str,
     worker: str,
+    post: Post,
+    configure: Configure,
 ):
     """Within one process there is only one to start, which refuses no hint of ours."""
-    monkeypatch.setenv("MINUTEHAND_BROKER_URL", broker)
-    get_settings.cache_clear()
-    call("actions", "post", write_action(shop), "--app", "shop")
+    configure(BROKER_URL=broker)
+    post()
 
     run = call("actions", "run", "hello")
     status = call("status")
@@ -60,7 +57,7 @@ def test_what_is_to_be_started_fits_the_broker(
     assert workers.err.endswith(f"Start one: {worker}\n")
 
 
-def test_status_tells_what_waits_and_what_runs(call: Call, shop: Path):
+def test_status_tells_what_waits_and_what_runs(call: Call, post: Post):
     """
     What waits for its next attempt is not late. The call of tick led first, and gave
     the lead away; a scheduler is a process as others, and takes nothing.
@@ -71,7 +68,7 @@ def test_status_tells_what_waits_and_what_runs(call: Call, shop: Path):
     give_sign(engine, make_worker("a", ["quick"]))
     of = {"role": ProcessRole.SCHEDULER, "name": "s", "concurrency": None}
     give_sign(engine, make_worker("b", (), **of))
-    call("actions", "post", write_action(shop), "--app", "shop")
+    post()
     call("actions", "run", "hello")
     change = sa.update(operations)
     execute(engine, change.values(send_at=db_now(MINUTE), attempt=1))

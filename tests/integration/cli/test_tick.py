@@ -15,7 +15,7 @@ from cli.connection import get_engine, get_settings
 from models.database.engine import db_now
 from models.occurrence import make_operation_id
 from operations.rescue import LOST_AFTER
-from tests.integration.cli.calling import Call, write_action
+from tests.integration.cli.calling import Call, Configure, Post, write_action
 from tests.integration.dispatch.backfills.backfilling import fetch_outcomes, start
 from tests.integration.dispatch.test_noticer import fail
 from tests.scheduling import MONDAY, edit, edit_action, fetch_action, get, get_now
@@ -23,8 +23,8 @@ from tests.scheduling import MONDAY, edit, edit_action, fetch_action, get, get_n
 HOUR = timedelta(hours=1)
 
 
-def test_tick_records_what_is_due_and_only_once(call: Call, shop: Path):
-    call("actions", "post", write_action(shop), "--app", "shop")
+def test_tick_records_what_is_due_and_only_once(call: Call, post: Post):
+    post()
     at = call("actions", "show", "hello", "--json").data["next"][0]
     foreseen = call("tick", "--at", at, "--dry-run", "--json").data
 
@@ -59,11 +59,9 @@ def test_tick_looks_after_the_daily_maintenance(embedded: Call):
     assert [four] == [datetime.fromisoformat(each["occurrence"]) for each in listed]
 
 
-def set_maintenance(monkeypatch: pytest.MonkeyPatch, at: datetime) -> None:
+def set_maintenance(configure: Configure, at: datetime) -> None:
     """Let the daily maintenance be at *at*, a whole minute of UTC."""
-    monkeypatch.setenv("MINUTEHAND_MAINTENANCE_ENABLED", "true")
-    monkeypatch.setenv("MINUTEHAND_MAINTENANCE_AT", f"{at:%H:%M}")
-    get_settings.cache_clear()
+    configure(MAINTENANCE_ENABLED="true", MAINTENANCE_AT=f"{at:%H:%M}")
 
 
 def foresee(call: Call, until: datetime) -> tuple[list[str], str]:
@@ -73,11 +71,11 @@ def foresee(call: Call, until: datetime) -> tuple[list[str], str]:
 
 
 def test_dry_run_foresees_the_maintenance_that_a_tick_would_make(
-    call: Call, monkeypatch: pytest.MonkeyPatch
+    call: Call, configure: Configure
 ):
     """Its operation is shown, its action is told, and neither is stored."""
     due_at = datetime.now(UTC).replace(second=0, microsecond=0) + 2 * HOUR
-    set_maintenance(monkeypatch, due_at)
+    set_maintenance(configure, due_at)
 
     early = foresee(call, due_at - HOUR)
     foreseen = foresee(call, due_at)
@@ -92,15 +90,13 @@ def test_dry_run_foresees_the_maintenance_that_a_tick_would_make(
     assert foreseen[0] == [each["id"] for each in recorded]
 
 
-def test_dry_run_foresees_maintenance_at_another_time(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-):
+def test_dry_run_foresees_maintenance_at_another_time(call: Call, configure: Configure):
     """What is stored gives way to what the settings say: only the latter is due."""
     now = datetime.now(UTC).replace(second=0, microsecond=0)
-    set_maintenance(monkeypatch, now + 2 * HOUR)
+    set_maintenance(configure, now + 2 * HOUR)
     call("tick")
     kept = foresee(call, now + 2 * HOUR)
-    set_maintenance(monkeypatch, now + 4 * HOUR)
+    set_maintenance(configure, now + 4 * HOUR)
 
     ids, told = foresee(call, now + 4 * HOUR)
 
@@ -111,19 +107,18 @@ def test_dry_run_foresees_maintenance_at_another_time(
 
 
 @pytest.fixture
-def _broker(call: Call, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def _broker(call: Call, redis_url: str, configure: Configure) -> None:
     del call  # comes first, with a broker in memory
-    monkeypatch.setenv("MINUTEHAND_BROKER_URL", redis_url)
-    get_settings.cache_clear()
+    configure(BROKER_URL=redis_url)
 
 
 @pytest.mark.usefixtures("_broker")
 @pytest.mark.parametrize("at", [(), ("--at", "2020-01-01T00:00:00Z")])
 def test_tick_sends_what_waits_though_nothing_is_due(
-    call: Call, shop: Path, at: tuple[str, ...]
+    call: Call, at: tuple[str, ...], post: Post
 ):
     """A manual run waits for no occurrence of anything."""
-    call("actions", "post", write_action(shop), "--app", "shop")
+    post()
     call("actions", "run", "hello")
 
     answer = call("tick", *at, "--json")
@@ -134,12 +129,12 @@ def test_tick_sends_what_waits_though_nothing_is_due(
 
 
 @pytest.mark.usefixtures("_broker")
-def test_tick_brings_back_what_was_lost(call: Call, shop: Path):
+def test_tick_brings_back_what_was_lost(call: Call, post: Post):
     """
     What lost its worker is tried again after a moment, and what lost its message at
     once.
     """
-    call("actions", "post", write_action(shop), "--app", "shop")
+    post()
     lost, dead = (call("actions", "run", "hello").out.strip() for _ in range(2))
     call("tick")
     engine, before = get_engine(), db_now(-LOST_AFTER)
@@ -159,10 +154,12 @@ def test_tick_brings_back_what_was_lost(call: Call, shop: Path):
 
 
 @pytest.mark.usefixtures("_broker")
-def test_tick_does_what_a_scheduler_does_between_ticks(call: Call, shop: Path):
+def test_tick_does_what_a_scheduler_does_between_ticks(
+    call: Call, shop: Path, post: Post
+):
     """It tells what is late, pauses what failed too often, and goes on to backfill."""
     asked = {"expect": {"within": "PT1M"}, "rest_after": 2}
-    call("actions", "post", write_action(shop, **asked), "--app", "shop")
+    post(**asked)
     other = write_action(shop, name="b", uid="b", overlap="allow")
     call("actions", "post", other, "--app", "shop")
     engine = get_engine()
@@ -180,12 +177,9 @@ def test_tick_does_what_a_scheduler_does_between_ticks(call: Call, shop: Path):
     assert ["recorded"] == [e for e in fetch_outcomes(engine, backfill) if e]
 
 
-def test_tick_that_cannot_send_says_so(
-    call: Call, shop: Path, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("MINUTEHAND_BROKER_URL", "redis://127.0.0.1:1/0")
-    get_settings.cache_clear()
-    call("actions", "post", write_action(shop), "--app", "shop")
+def test_tick_that_cannot_send_says_so(call: Call, post: Post, configure: Configure):
+    configure(BROKER_URL="redis://127.0.0.1:1/0")
+    post()
     call("actions", "run", "hello")
 
     answer = call("tick")
@@ -197,9 +191,9 @@ def test_tick_that_cannot_send_says_so(
     assert ["pending"] == [each["state"] for each in listed]
 
 
-def test_tick_without_a_broker_says_what_waits(call: Call, shop: Path):
+def test_tick_without_a_broker_says_what_waits(call: Call, post: Post):
     """With ``memory://`` nothing is sent from here, and no attempt has failed."""
-    call("actions", "post", write_action(shop), "--app", "shop")
+    post()
     call("actions", "run", "hello")
 
     answer = call("tick")

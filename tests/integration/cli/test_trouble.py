@@ -11,7 +11,7 @@ from actions.lease import Leader, record_send_failure
 from cli.connection import get_engine
 from models.database.tables import events, operations, scheduled_action_revisions
 from tests.database import execute, write_by
-from tests.integration.cli.calling import Call, write_action
+from tests.integration.cli.calling import Call, Post, write_action
 from tests.scheduling import edit, edit_action, get_now
 
 
@@ -41,13 +41,9 @@ def test_error_of_the_scheduler_is_told_to_who_asks(
     assert "NOAUTH Authentication required" in shown
 
 
-def test_a_tick_of_the_future_warns_and_is_explained(
-    call: Call, shop: Path, tmp_path: Path
-):
+def test_a_tick_of_the_future_warns_and_is_explained(call: Call, post: Post):
     """It works; but what it decided will not be decided again when its time comes."""
-    del shop
-    minutely = write_action(tmp_path, when={"cron_rule": "0 * * * *"})
-    assert 0 == call("actions", "post", minutely, "--app", "shop").code
+    assert 0 == post(when={"cron_rule": "0 * * * *"}).code
     now = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     told = now + timedelta(days=2)
 
@@ -66,13 +62,9 @@ def test_a_tick_of_the_future_warns_and_is_explained(
     assert "will run" in later.out
 
 
-def test_audit_finds_an_event_that_was_forgotten(
-    call: Call, shop: Path, tmp_path: Path
-):
+def test_audit_finds_an_event_that_was_forgotten(call: Call, post: Post):
     """The user was to get a mail, and the operation is gone."""
-    del shop
-    path = write_action(tmp_path, when={"on": "app.hello"}, recipients=None)
-    assert 0 == call("actions", "post", path, "--app", "shop").code
+    assert 0 == post(when={"on": "app.hello"}, recipients=None).code
     hour_ago = get_now(get_engine()) - timedelta(hours=1)
     edit_action(get_engine(), "hello", effective_from=hour_ago, next_due_at=hour_ago)
     event = ["--event", "app.hello", "--user", "ada@example.com"]
@@ -123,11 +115,10 @@ def test_unreadable_rule_is_not_resumed_but_replaced(call: Call, shop: Path):
     assert 0 == call("actions", "resume", "hello").code
 
 
-def test_unreadable_rule_is_told_and_hides_nobody(call: Call, shop: Path):
+def test_unreadable_rule_is_told_and_hides_nobody(call: Call, post: Post):
     """In its line; what reads many actions goes on with the others."""
-    call("actions", "post", write_action(shop), "--app", "shop")
-    good = write_action(shop, name="good", uid="good")
-    call("actions", "post", good, "--app", "shop")
+    post()
+    post(name="good", uid="good")
     call("tick")
     break_rule()
 

@@ -15,17 +15,16 @@ from cli.options import shorten
 from models.database.tables import operations
 from overview.suggestions import OFFERED
 from tests.database import execute, fetch_rows
-from tests.integration.cli.calling import Call, write_action
+from tests.integration.cli.calling import Call, Configure, Post, write_action
 from tests.presence import give_sign, make_worker
 from tests.scheduling import make_operation, record_all
 
 
 @pytest.fixture
-def ran(call: Call, shop: Path, tmp_path: Path) -> str:
+def ran(call: Call, shop: Path, post: Post) -> str:
     """Give the id of the one operation, of the action ``hello`` of ``shop``."""
     assert shop.exists()
-    path = write_action(tmp_path, when={"cron_rule": "0 7 1 1 *"})
-    assert 0 == call("actions", "post", path, "--app", "shop").code
+    assert 0 == post(when={"cron_rule": "0 7 1 1 *"}).code
     return call("actions", "run", "hello").out.strip()
 
 
@@ -129,16 +128,14 @@ def test_shell_offers_the_latest_operations(
 
 
 def test_names_are_never_evaluated_by_a_shell(
-    call: Call,
     ran: str,
-    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    post: Post,
 ):
     """Nothing that a tenant writes into a name reaches a shell that evaluates it."""
     assert UUID(ran)
-    path = write_action(tmp_path, uid="trap", name="trap\\$(touch owned)`id`';\"")
-    assert 0 == call("actions", "post", path, "--app", "shop").code
+    assert 0 == post(uid="trap", name="trap\\$(touch owned)`id`';\"").code
     monkeypatch.setenv("_TYPER_COMPLETE_ARGS", "minutehand actions show tr")
     monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
 
@@ -155,13 +152,13 @@ def test_completion_is_silent_without_a_database(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    configure: Configure,
 ):
     """TAB creates none, and complains of nothing: neither of one that is away."""
     assert 0 == embedded("--version").code
 
     _complete(monkeypatch, "actions show h")
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", "postgresql://127.0.0.1:1/none")
-    monkeypatch.setenv("MINUTEHAND_LOKBACK", "PT5M")
+    configure(DATABASE_URL="postgresql://127.0.0.1:1/none", LOKBACK="PT5M")
     _complete(monkeypatch, "actions show h")
 
     printed = capsys.readouterr()
@@ -183,12 +180,11 @@ def test_preview_until_an_end_is_not_cut_at_ten(embedded: Call, tmp_path: Path):
 
 
 def test_what_begins_alike_is_compared_first(
-    call: Call, ran: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: Call, ran: str, monkeypatch: pytest.MonkeyPatch, post: Post
 ):
     """Among more actions than are compared, a typo still finds what was meant."""
     assert UUID(ran)
-    path = write_action(tmp_path, uid="aardvark", name="Aardvark")
-    assert 0 == call("actions", "post", path, "--app", "shop").code
+    assert 0 == post(uid="aardvark", name="Aardvark").code
     monkeypatch.setattr("actions.lookup._COMPARED", 1)
 
     assert "Did you mean 'hello'?" in call("actions", "show", "helo").err

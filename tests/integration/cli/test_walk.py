@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 import sqlalchemy as sa
 
 from tests.integration.api.prepared import leave_one, prepare
-from tests.integration.cli.calling import Call
+from tests.integration.cli.calling import Call, Configure
 from tests.integration.web.markup import find_uids, find_wrong_numbers
 
 #: Called as they are written, but for the ids of what is there.
@@ -72,8 +71,8 @@ def test_commands_that_look_work_on_sqlite(
     embedded: Call,
     sqlite_engine: sa.Engine,
     sqlite_url: str,
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
+    configure: Configure,
 ):
     """
     They end well, or say what is wrong with the installation. Where there is one of
@@ -82,8 +81,7 @@ def test_commands_that_look_work_on_sqlite(
     Actions are called by their names: a uid stands in what is to be pasted, and where
     it says so.
     """
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", sqlite_url)
-    monkeypatch.setenv("MINUTEHAND_MAINTENANCE_ENABLED", "false")
+    configure(DATABASE_URL=sqlite_url, MAINTENANCE_ENABLED="false")
     made = prepare(sqlite_engine, tmp_path, "harbour", "Qshopq")
     leave_one(sqlite_engine, made)
     wrong = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
@@ -12,7 +11,7 @@ from cli.connection import get_engine
 from models.database.engine import db_now
 from models.database.tables import operations, scheduled_action_revisions
 from tests.database import execute
-from tests.integration.cli.calling import Call, write_action
+from tests.integration.cli.calling import Call, Post
 from tests.scheduling import MINUTE, edit, edit_action, fetch_all
 
 HOUR = timedelta(hours=1)
@@ -25,15 +24,14 @@ KEYS = {
 
 
 @pytest.fixture
-def minutely(call: Call, shop: Path) -> datetime:
+def minutely(call: Call, post: Post) -> datetime:
     """
     Give the minute of the latest run of an action that is due each minute.
 
     It was posted an hour ago, and the first tick came just now: the older
     occurrences are missed, those of the window wait to be sent.
     """
-    path = write_action(shop, when={"cron_rule": "* * * * *"})
-    call("actions", "post", path, "--app", "shop")
+    post(when={"cron_rule": "* * * * *"})
     engine, since = get_engine(), db_now(-HOUR)
     edit_action(engine, "hello", next_due_at=since, effective_from=since)
     then = dict.fromkeys(("effective_from", "recorded_at"), since)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.cli.calling import Call
+from tests.integration.cli.calling import Call, Configure
 from tests.servers import PATIENCE_S, run_warm
 
 NOBODY = "redis://127.0.0.1:1/0"
@@ -19,17 +19,11 @@ NOBODY = "redis://127.0.0.1:1/0"
     ids=["database", "workspace"],
 )
 def test_worker_without_a_place_does_not_start(
-    embedded: Call,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    url: str,
-    setting: str,
+    embedded: Call, tmp_path: Path, url: str, setting: str, configure: Configure
 ):
     """It is refused before a broker is asked for anything."""
     (tmp_path / "file").touch()
-    monkeypatch.setenv("MINUTEHAND_HOME", str(tmp_path / "file"))
-    monkeypatch.setenv("MINUTEHAND_DATABASE_URL", url)
-    monkeypatch.setenv("MINUTEHAND_BROKER_URL", NOBODY)
+    configure(HOME=tmp_path / "file", DATABASE_URL=url, BROKER_URL=NOBODY)
 
     answer = embedded("worker")
 
@@ -50,15 +44,10 @@ def run_celery(folder: Path, *options: str, **environ: str) -> tuple[int, str]:
     ("variable", "value"), [("LOKBACK", "PT5M"), ("WORKSPACE", "/proc/nowhere")]
 )
 def test_worker_of_celery_is_refused_with_the_same_words(
-    embedded: Call,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    variable: str,
-    value: str,
+    embedded: Call, tmp_path: Path, variable: str, value: str, configure: Configure
 ):
     """At the start, without a traceback, and with the exit code of a wrong setting."""
-    monkeypatch.setenv("MINUTEHAND_BROKER_URL", NOBODY)
-    monkeypatch.setenv(f"MINUTEHAND_{variable}", value)
+    configure(BROKER_URL=NOBODY, **{variable: value})
 
     ours = embedded("worker")
 
@@ -68,10 +57,10 @@ def test_worker_of_celery_is_refused_with_the_same_words(
 
 @pytest.mark.parametrize("option", ["-Q", "-X"])
 def test_queue_that_is_not_ours_is_refused_by_either_command(
-    embedded: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str
+    embedded: Call, tmp_path: Path, option: str, configure: Configure
 ):
     """Celery would declare it, and consume it, whoever's it is."""
-    monkeypatch.setenv("MINUTEHAND_BROKER_URL", NOBODY)
+    configure(BROKER_URL=NOBODY)
     assert 0 == embedded("migrate").code
 
     code, printed = run_celery(tmp_path, option, "qiuck")
