@@ -13,6 +13,7 @@ from sqlalchemy.sql.selectable import TypedReturnsRows
 from models.database.engine import reading, writing
 from models.database.tables import installation, metadata
 from models.paging import Page, Part
+from tests.servers import wait_until
 
 #: What leaves nothing but the row of ``installation``, which the migration made.
 EMPTYING = [
@@ -169,3 +170,8 @@ _WAITING = sa.text(
 def is_waiting_for_lock(engine: sa.Engine) -> bool:
     """Tell whether somebody waits for what another transaction has locked."""
     return bool(fetch_rows(engine, _WAITING).scalar())
+
+
+def wait_for_lock(engine: sa.Engine) -> None:
+    """Wait until somebody does."""
+    wait_until(lambda: is_waiting_for_lock(engine), what="somebody to wait for a lock")

@@ -13,13 +13,13 @@ import sqlalchemy as sa
 from actions.list_actions import Order, select_part
 from actions.pausing.pause_and_resume import pause_action
 from actions.posting.post import delete_action
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.errors import UsageError
 from models.operation_state import OperationState, Queue
 from models.paging import Page
 from models.requests.actions import ActionFilterModel, Trouble
 from models.revision import ActionState
-from tests.database import read_by, turn_pages
+from tests.database import read_by, turn_pages, write_by
 from tests.scheduling import MINUTE, MONDAY, REFRESH, add_app, edit_action, post, put
 
 
@@ -37,10 +37,9 @@ def _app(engine: sa.Engine) -> None:
         post(engine, app, uid=f"{app}-gone", name="gone")
         post(engine, app, uid=f"{app}-bad", name="bad")
         post(engine, app, uid=f"{app}-worse", name="worse")
-        with writing(engine) as connection:
-            for each in ("paused", "worse"):
-                pause_action(connection, f"{app}-{each}")
-            delete_action(connection, f"{app}-gone")
+        for each in ("paused", "worse"):
+            write_by(engine, pause_action, f"{app}-{each}")
+        write_by(engine, delete_action, f"{app}-gone")
         for each in ("bad", "worse"):
             edit_action(engine, f"{app}-{each}", quarantined_at=MONDAY)
 
@@ -136,5 +135,5 @@ def test_the_next_due_come_first(engine: sa.Engine):
     assert ["other-cron", "app-cron"] == walk(queue=Queue.HEAVY)
     assert ["app-cron"] == walk(uids=frozenset({"app-cron", "app-idle", "unknown"}))
     of_names = Page(1, ("app", "name", "uid"))
-    with pytest.raises(UsageError), reading(engine) as connection:
-        select_part(connection, ActionFilterModel(), of_names, order=Order.NEXT)
+    with pytest.raises(UsageError):
+        read_by(engine, select_part, ActionFilterModel(), of_names, order=Order.NEXT)

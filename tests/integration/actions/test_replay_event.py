@@ -10,12 +10,20 @@ import sqlalchemy as sa
 
 from actions.receive_events import ReplayedEvent, replay_event
 from actions.user_events import EventOutcome, NewEvent, record_each
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.database.tables import changes, events, users
 from models.errors import ConflictError, NotFoundError
 from overview.events import fetch_detailed_event
 from tests.database import execute, fetch_rows, write_by
-from tests.scheduling import add_app, fetch_all, get_now, make_dispatcher, post, tick
+from tests.scheduling import (
+    SECOND,
+    add_app,
+    fetch_all,
+    get_now,
+    make_dispatcher,
+    post,
+    tick,
+)
 
 LONG_AGO = timedelta(days=2)
 
@@ -25,10 +33,9 @@ pytestmark = pytest.mark.usefixtures("small_app")
 
 def _send(engine: sa.Engine, name: str = "app.x") -> UUID:
     at = get_now(engine) - LONG_AGO
-    with writing(engine) as connection:
-        new = NewEvent("app", name, "ann", at)
-        ((event_id, _),) = record_each(connection, [new], correct=False)
-        return event_id
+    new = [NewEvent("app", name, "ann", at)]
+    ((event_id, _),) = write_by(engine, record_each, new, correct=False)
+    return event_id
 
 
 def _replay(engine: sa.Engine, event_id: UUID, key: str = "1") -> ReplayedEvent:
@@ -63,15 +70,11 @@ def test_runs_of_the_first_event_stay_what_they_are(engine: sa.Engine):
     tick(leader, get_now(engine))
     (operation,) = fetch_all(engine)
     replay = _replay(engine, again.id, "2")
-    with writing(engine) as connection:
-        # Occurrences are whole seconds, and this test is over within one.
-        connection.execute(
-            sa.update(events)
-            .where(events.c.id == replay.id)
-            .values(at=get_now(engine) + timedelta(seconds=1))
-        )
+    # Occurrences are whole seconds, and this test is over within one.
+    later = sa.update(events).values(at=get_now(engine) + SECOND)
+    execute(engine, later.where(events.c.id == replay.id))
 
-    tick(leader, get_now(engine) + timedelta(seconds=2))
+    tick(leader, get_now(engine) + 2 * SECOND)
 
     found = fetch_all(engine)
     assert 2 == len({each.id for each in found})
@@ -99,9 +102,8 @@ def test_what_is_said_of_a_user_is_not_replayed(engine: sa.Engine, name: str):
     with pytest.raises(ConflictError, match="would say that it was now"):
         _replay(engine, first)
 
-    with reading(engine) as connection:
-        assert before == connection.execute(sa.select(users)).all()
-        assert 1 == len(connection.execute(sa.select(events)).all())
+    assert before == fetch_rows(engine, sa.select(users)).all()
+    assert 1 == len(fetch_rows(engine, sa.select(events)).all())
 
 
 def test_what_is_not_there_is_not_found(engine: sa.Engine):
@@ -109,8 +111,8 @@ def test_what_is_not_there_is_not_found(engine: sa.Engine):
     first = _send(engine)
     with pytest.raises(NotFoundError, match="no event"):
         _replay(engine, uuid4())
-    with writing(engine) as connection, pytest.raises(NotFoundError, match="'other'"):
-        replay_event(connection, "other", first, key="1")
+    with pytest.raises(NotFoundError, match="'other'"):
+        write_by(engine, replay_event, "other", first, key="1")
     execute(engine, sa.delete(users))
 
     with pytest.raises(NotFoundError, match="no user 'ann'"):

@@ -11,11 +11,11 @@ import pytest
 import sqlalchemy as sa
 
 from actions.user_events import NewEvent, record_events
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import events, scheduled_actions, users
 from models.errors import NotFoundError
 from models.occurrence import make_operation_id
-from tests.database import execute, fetch_rows, is_waiting_for_lock, write_by
+from tests.database import execute, fetch_rows, wait_for_lock, write_by
 from tests.scheduling import (
     DAY,
     MINUTE,
@@ -27,7 +27,6 @@ from tests.scheduling import (
     post,
     tick,
 )
-from tests.servers import wait_until
 
 CREATED = "instance.user.created"
 ACTIVATED = "instance.user.activated"
@@ -54,13 +53,9 @@ def send(
 
 
 def fetch_events(engine: sa.Engine) -> list[tuple[str, str, datetime]]:
-    with reading(engine) as connection:
-        rows = connection.execute(
-            sa.select(events.c.name, events.c.user_id, events.c.at).order_by(
-                events.c.at, events.c.user_id
-            )
-        )
-        return [(row.name, row.user_id, row.at) for row in rows]
+    query = sa.select(events.c.name, events.c.user_id, events.c.at)
+    rows = fetch_rows(engine, query.order_by(events.c.at, events.c.user_id))
+    return [(row.name, row.user_id, row.at) for row in rows]
 
 
 def get_user(engine: sa.Engine, user_id: str = "ann") -> sa.Row[tuple[object, ...]]:
@@ -111,14 +106,11 @@ def test_newer_last_seen_replaces_the_older(
     """Only the latest is kept, in whatever order they come, days ago."""
     now = get_now(engine)
 
-    found = [
-        write_by(
-            engine,
-            record_events,
-            [NewEvent("app", SEEN, "ann", now - back * DAY) for back in batch],
-        )
+    sent = (
+        [NewEvent("app", SEEN, "ann", now - back * DAY) for back in batch]
         for batch in batches
-    ]
+    )
+    found = [write_by(engine, record_events, each) for each in sent]
 
     assert counts == found
     assert [(SEEN, "ann", now - DAY)] == fetch_events(engine)
@@ -338,10 +330,6 @@ def is_free(engine: sa.Engine, table: sa.Table, key: sa.ColumnElement[bool]) -> 
         return connection.execute(lock).first() is not None
 
 
-def wait_for_a_lock(engine: sa.Engine) -> None:
-    wait_until(lambda: is_waiting_for_lock(engine), what="the lock")
-
-
 def test_users_are_locked_in_one_order(postgres_engine: sa.Engine):
     """
     Whatever the order of sending: who waits for the first has locked no other, so two
@@ -350,7 +338,7 @@ def test_users_are_locked_in_one_order(postgres_engine: sa.Engine):
     batch = threading.Thread(target=send, args=(postgres_engine, SEEN, "eve", "ann"))
     with hold(postgres_engine, users, users.c.id == "ann"):
         batch.start()
-        wait_for_a_lock(postgres_engine)
+        wait_for_lock(postgres_engine)
         assert is_free(postgres_engine, users, users.c.id == "eve")
     batch.join()
 
@@ -377,7 +365,7 @@ def test_actions_are_locked_in_one_order(postgres_engine: sa.Engine, who: str):
     other = threading.Thread(target=decide if who == "leader" else record)
     with hold(postgres_engine, scheduled_actions, kept.uid == "a"):
         other.start()
-        wait_for_a_lock(postgres_engine)
+        wait_for_lock(postgres_engine)
         assert is_free(postgres_engine, scheduled_actions, kept.uid == "b")
         assert is_free(postgres_engine, scheduled_actions, kept.uid == "c")
     other.join()

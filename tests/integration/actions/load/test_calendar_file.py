@@ -11,7 +11,6 @@ import actions.load.calendar_file
 from actions.load.calendar_file import AHEAD, CalendarFile, make_calendar_file
 from actions.occurrences import find_due, parse_timing
 from actions.pausing.pause_and_resume import pause_action
-from models.database.engine import reading
 from models.errors import NotFoundError
 from models.occurrence import make_operation_id
 from tests.database import read_by, write_by
@@ -136,5 +135,5 @@ def test_what_would_hide_others_in_a_short_file_is_named(
 
 
 def test_an_unknown_app_has_none(engine: sa.Engine):
-    with reading(engine) as connection, pytest.raises(NotFoundError):
-        make_calendar_file(connection, "none")
+    with pytest.raises(NotFoundError):
+        read_by(engine, make_calendar_file, "none")

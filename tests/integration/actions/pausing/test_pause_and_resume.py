@@ -38,10 +38,6 @@ def pause(engine: sa.Engine, uid: str, *, paused: bool = True) -> bool:
     return write_by(engine, pause_action if paused else resume_action, uid)
 
 
-def delete(engine: sa.Engine, uid: str) -> None:
-    write_by(engine, delete_action, uid)
-
-
 def test_paused_action_records_nothing_and_resumes_from_now(engine: sa.Engine):
     uid = post_at(engine, get_now(engine) - 3 * MINUTE, when=MINUTELY)
     assert pause(engine, uid)
@@ -67,7 +63,7 @@ def test_action_that_is_off_is_not_decided(engine: sa.Engine, change: str):
     if change == "inactive":
         post(engine, replace_it=True, when=MINUTELY, active=False)
     elif change == "deleted":
-        delete(engine, uid)
+        write_by(engine, delete_action, uid)
     else:
         pause(engine, uid)
 
@@ -91,10 +87,10 @@ def test_activation_starts_from_now(engine: sa.Engine):
 
 def test_deleted_action_is_gone_for_everybody(engine: sa.Engine):
     uid = post(engine).uid
-    delete(engine, uid)
+    write_by(engine, delete_action, uid)
 
     with pytest.raises(NotFoundError):
-        delete(engine, uid)
+        write_by(engine, delete_action, uid)
     with pytest.raises(NotFoundError):
         pause(engine, uid)
     assert 2 == count_revisions(engine, uid)

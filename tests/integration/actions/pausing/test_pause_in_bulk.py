@@ -15,10 +15,10 @@ from actions.pausing.pause_and_resume import (
     resume_many,
 )
 from actions.pausing.targets import pause_target
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import changes, scheduled_action_revisions
 from models.requests.notes import PauseModel
-from tests.database import write_by
+from tests.database import fetch_rows, write_by
 from tests.scheduling import add_app, edit_action, fetch_action, get_now, post
 
 #: How an action may be when it is paused or resumed.
@@ -35,26 +35,21 @@ def _forms(engine: sa.Engine) -> None:
     edit_action(engine, "quarantined", quarantined_at=get_now(engine))
     edit_action(engine, "unreadable", timing='{"when": 1}')
     edit_action(engine, "deleted", deleted_at=get_now(engine))
-    with writing(engine) as connection:
-        pause_action(connection, "paused")
-        pause_action(connection, "noted", PauseModel(note="why"))
+    write_by(engine, pause_action, "paused")
+    write_by(engine, pause_action, "noted", PauseModel(note="why"))
 
 
 def fetch_last(engine: sa.Engine, uid: str) -> tuple[object, ...]:
     """Return what the last revision of an action and the record of changes say."""
-    kept = scheduled_action_revisions.c
-    with reading(engine) as connection:
-        revision = connection.execute(
-            sa.select(kept.change, kept.changed_by, kept.note)
-            .where(kept.uid == uid)
-            .order_by(kept.revision.desc())
-        ).first()
-        noted = connection.execute(
-            sa.select(changes.c.change, changes.c.note)
-            .where(changes.c.subject == uid)
-            .order_by(changes.c.number.desc())
-        ).first()
-    return revision, noted
+    kept, noted = scheduled_action_revisions.c, changes.c
+    revisions = sa.select(kept.change, kept.changed_by, kept.note).where(
+        kept.uid == uid
+    )
+    record = sa.select(noted.change, noted.note).where(noted.subject == uid)
+    return (
+        fetch_rows(engine, revisions.order_by(kept.revision.desc())).first(),
+        fetch_rows(engine, record.order_by(noted.number.desc())).first(),
+    )
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from models.database.tables import (
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.requests.notes import PauseModel
 from settings import Settings
-from tests.database import execute, fetch_rows, is_waiting_for_lock, read_by
+from tests.database import execute, fetch_rows, read_by, wait_for_lock
 from tests.integration.test_budget import counting
 from tests.scheduling import (
     HOUR,
@@ -53,7 +53,6 @@ from tests.scheduling import (
     post,
     tick,
 )
-from tests.servers import wait_until
 
 HOURLY = {"cron_rule": "0 * * * *"}
 
@@ -77,25 +76,15 @@ def call(
 def scopes(engine: sa.Engine) -> dict[str, str | None]:
     """Return whose pause each action has that is paused; "own" its own."""
     kept = scheduled_actions.c
-    with reading(engine) as connection:
-        rows = connection.execute(
-            sa.select(kept.uid, kept.pause_scope)
-            .where(kept.paused_at.is_not(None))
-            .order_by(kept.uid)
-        )
-        return {row.uid: row.pause_scope or "own" for row in rows}
+    query = sa.select(kept.uid, kept.pause_scope).where(kept.paused_at.is_not(None))
+    rows = fetch_rows(engine, query.order_by(kept.uid))
+    return {row.uid: row.pause_scope or "own" for row in rows}
 
 
 def fetch_revisions(engine: sa.Engine, uid: str) -> list[sa.Row[Any]]:
-    kept = scheduled_action_revisions.c
-    return list(
-        fetch_rows(
-            engine,
-            sa.select(scheduled_action_revisions)
-            .where(kept.uid == uid)
-            .order_by(kept.revision),
-        )
-    )
+    kept = scheduled_action_revisions
+    query = sa.select(kept).where(kept.c.uid == uid).order_by(kept.c.revision)
+    return [*fetch_rows(engine, query)]
 
 
 def next_hour(engine: sa.Engine) -> datetime:
@@ -231,16 +220,17 @@ def test_what_cannot_be_read_any_more_goes_into_quarantine(engine: sa.Engine):
     assert broken.quarantine_reason
 
 
-@pytest.mark.parametrize("level", ["action", "app", "installation"])
-def test_pause_with_an_end_ends_by_itself(engine: sa.Engine, level: str):
+@pytest.mark.parametrize(
+    ("pause", "whose", "count"),
+    [(pause_action, "app-1", 1), (pause_target, "app", 1), (pause_target, None, 2)],
+    ids=["action", "app", "installation"],
+)
+def test_pause_with_an_end_ends_by_itself(
+    engine: sa.Engine, pause: Any, whose: str | None, count: int
+):
     """At that very instant, however late the tick: what is due then is in effect."""
     until = next_hour(engine)
-    if level == "action":
-        call(engine, pause_action, "app-1", PauseModel(until=until))
-    elif level == "app":
-        call(engine, pause_target, "app", PauseModel(until=until))
-    else:
-        call(engine, pause_target, None, PauseModel(until=until))
+    call(engine, pause, whose, PauseModel(until=until))
     with reading(engine) as connection:
         row = find_action(connection, "app-1")
         assert not has_ended_pause(connection, now=until - MINUTE)
@@ -249,19 +239,15 @@ def test_pause_with_an_end_ends_by_itself(engine: sa.Engine, level: str):
 
     ended = call(engine, end_pauses, now=until + 3 * MINUTE)
 
-    assert (2 if level == "installation" else 1) == ended
+    assert count == ended
     assert {} == scopes(engine)
     row = fetch_action(engine, "app-1")
     assert (until, until) == (row.effective_from, row.next_due_at)
     last = fetch_revisions(engine, "app-1")[-1]
-    assert ("resumed", "scheduler", until) == (
-        last.change,
-        last.changed_by,
-        last.recorded_at,
-    )
-    with reading(engine) as connection:
-        assert not has_ended_pause(connection, now=until + 3 * MINUTE)
-        assert (None, {}, 0) == fetch_pauses(connection)
+    resumed = last.change, last.changed_by, last.recorded_at
+    assert ("resumed", "scheduler", until) == resumed
+    assert not read_by(engine, has_ended_pause, now=until + 3 * MINUTE)
+    assert (None, {}, 0) == read_by(engine, fetch_pauses)
     tick(make_dispatcher(engine), until + 3 * MINUTE)
     assert [until] == [
         row.occurrence for row in fetch_all(engine) if row.action_uid == "app-1"
@@ -438,7 +424,7 @@ def test_pauses_end_beside_whoever_relies_on_two(postgres_engine: sa.Engine):
     with ThreadPoolExecutor() as pool, writing(engine) as connection:
         hold_pause(connection, "app")
         ended = pool.submit(call, engine, end_pauses, now=until + MINUTE)
-        wait_until(partial(is_waiting_for_lock, engine), what="the leader")
+        wait_for_lock(engine)
         assert hold_pause(connection, "other") is None
         connection.commit()
         assert ended.result() > 0

@@ -18,17 +18,14 @@ from actions.pausing.pause_and_resume import (
 from actions.pausing.targets import pause_target
 from actions.posting.post import Posting, delete_action, post_action, post_actions
 from actions.read_actions import get_action_state
-from models.database.engine import read_clock, reading, writing
+from models.database.engine import writing
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError
 from models.fields.app_bounds import read_app_bounds
 from models.requests.notes import UNTIL_RESUMED
 from models.revision import ActionState
-from overview.doctor.checks.apps import look_at_bounds
-from overview.doctor.finding import View
-from settings import Settings
 from tests.database import is_waiting_for_lock, write_by
-from tests.scheduling import TASK, fetch_action, post
+from tests.scheduling import TASK, examine, fetch_action, post
 from tests.servers import wait_until
 
 HOURLY = {"cron_rule": "0 * * * *"}
@@ -172,11 +169,8 @@ def test_paused_action_is_resumed_with_its_app_only(engine: sa.Engine):
 
 def test_doctor_names_bounds_of_no_app(engine: sa.Engine):
     """Such as by a typo: they would bound nothing."""
-    settings = Settings(app_bounds=read_app_bounds('{"*": {"actions": 1}, "x": {}}'))
+    text = '{"*": {"actions": 1}, "x": {}}'
 
-    with reading(engine) as connection:
-        found = list(look_at_bounds(View(connection, settings, read_clock(connection))))
+    (found,) = examine(engine, "bounds", APP_BOUNDS=text)
 
-    assert ["MINUTEHAND_APP_BOUNDS names 'x', which is no small app"] == [
-        each.detail for each in found
-    ]
+    assert "MINUTEHAND_APP_BOUNDS names 'x', which is no small app" == found.detail

@@ -23,12 +23,11 @@ from actions.posting.edit import (
 )
 from actions.posting.post import Posting, SeenAction, delete_action
 from actions.posting.revisions import fetch_document_revisions
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import changes, scheduled_action_revisions
 from models.errors import ConflictError, InvalidDocumentError, NotFoundError, StaleError
-from tests.database import execute, fetch_rows, is_waiting_for_lock, read_by, write_by
+from tests.database import execute, fetch_rows, read_by, wait_for_lock, write_by
 from tests.scheduling import fetch_action, make_document, post
-from tests.servers import wait_until
 
 TERMS = Terms(by="ann", note="because")
 
@@ -71,12 +70,6 @@ def get_tag(engine: sa.Engine, uid: str) -> int:
 
 def pause(engine: sa.Engine, uid: str) -> None:
     write_by(engine, pause_action, uid)
-
-
-def fetch_notes(engine: sa.Engine) -> list[tuple[str, str, Any]]:
-    with reading(engine) as connection:
-        rows = connection.execute(sa.select(changes).order_by(changes.c.number))
-        return [(row.subject, row.change, row.note) for row in rows]
 
 
 def test_pause_does_not_make_an_edit_stale(engine: sa.Engine):
@@ -152,7 +145,7 @@ def test_of_two_editors_one_wins(postgres_engine: sa.Engine):
         )
         thread = threading.Thread(target=edit)
         thread.start()
-        wait_until(lambda: is_waiting_for_lock(postgres_engine))
+        wait_for_lock(postgres_engine)
     thread.join(60)
 
     assert [2] == [error.current for error in refused]
@@ -199,18 +192,12 @@ def test_rolling_back_is_a_new_revision(engine: sa.Engine):
     go_back(engine, uid, expected=2)
 
     row = fetch_action(engine, uid)
-    kept = fetch_rows(
-        engine,
-        sa.select(scheduled_action_revisions).where(
-            scheduled_action_revisions.c.revision == 3
-        ),
-    ).one()
+    kept = scheduled_action_revisions.c
+    query = sa.select(kept.change, kept.changed_by, kept.note).where(kept.revision == 3)
     assert ("daily", 3, 3) == (row.name, row.revision, get_tag(engine, uid))
-    assert ("rolled back", "ann", "to revision 1; because") == (
-        kept.change,
-        kept.changed_by,
-        kept.note,
-    )
+    assert [("rolled back", "ann", "to revision 1; because")] == [
+        tuple(each) for each in fetch_rows(engine, query)
+    ]
 
 
 def test_rolling_back_to_what_never_was_is_refused(engine: sa.Engine):
@@ -265,13 +252,15 @@ def test_every_change_is_noted(engine: sa.Engine):
     read = read_all_text(engine, "app", text, TERMS)
     write_by(engine, post_all_with_outcomes, "app", read, Posting(), dry_run=True)
 
+    noted = changes.c
+    query = sa.select(noted.subject, noted.change, noted.note).order_by(noted.number)
     assert [
         ("x", "posted", "because"),
         ("x", "replaced", "because"),
         ("x", "replaced", "because"),
         ("x", "paused", None),
         ("x", "deleted", "done"),
-    ] == fetch_notes(engine)
+    ] == [tuple(row) for row in fetch_rows(engine, query)]
 
 
 def test_record_repeats_no_secret(engine: sa.Engine):

@@ -11,16 +11,12 @@ from hypothesis import strategies as st
 
 from actions.posting.post import Posting, delete_action, find_refusals, post_actions
 from actions.posting.refusals import make_given
-from models.database.engine import read_clock, reading, writing
-from models.database.tables import scheduled_actions
+from models.database.engine import writing
 from models.door.documents import read_action_object
 from models.errors import InvalidDocumentError
 from overview.actions import describe_deletion, fetch_shown_action
-from overview.doctor.checks.work import look_at_followers
-from overview.doctor.finding import View
-from settings import Settings
-from tests.database import fetch_rows, write_by
-from tests.scheduling import fetch_action, post
+from tests.database import read_by, write_by
+from tests.scheduling import examine, fetch_action, post
 
 HOOK = {"call_webhook": {"url": "https://example.com/hook"}}
 
@@ -93,22 +89,19 @@ def test_deletion_of_what_others_follow_is_told(engine: sa.Engine):
         told = [describe_deletion(connection, each) for each in (found[:1], found)]
         delete_action(connection, former)
         after = fetch_shown_action(connection, uid)
-        view = View(connection, Settings(), read_clock(connection))
-        seen = [each.detail for each in look_at_followers(view)]
 
     assert told[0].endswith("again, and after which 'report' will never start")
     assert told[1].endswith("('nightly', 'report'), whose uids can never be used again")
     expected = "After 'nightly' succeeded; that is deleted, so it never starts"
     assert expected == after.sentence
-    (left,) = seen
-    assert left.startswith(
-        "'report' (app app) starts after 'nightly', which is deleted"
-    )
+    (left,) = examine(engine, "followers")
+    told_by_doctor = "'report' (app app) starts after 'nightly', which is deleted"
+    assert left.detail.startswith(told_by_doctor)
 
 
 def test_circle_is_refused_when_an_edit_closes_it(engine: sa.Engine):
     """However long it is; it is named from its beginning to itself."""
-    add(engine, "a")
+    uid = add(engine, "a")
     add(engine, "b", "a")
     add(engine, "c", "b")
 
@@ -118,19 +111,10 @@ def test_circle_is_refused_when_an_edit_closes_it(engine: sa.Engine):
     assert ("/when/after_action", expected) == found[:2]
     itself = "It would start after itself: 'd' after 'd'."
     assert itself == refuse(engine, "d", "d")[1]
-    assert "a" not in (fetch_action(engine, row).follows or "" for row in _uids(engine))
-    with reading(engine) as connection:
-        row = connection.execute(
-            sa.select(scheduled_actions).where(scheduled_actions.c.name == "a")
-        ).one()
-        action = read_action_object({"operations": HOOK, **after("a", "c")})
-        given = make_given(action, row)
-        (told,) = find_refusals(connection, "app", given, Posting())
+    action = read_action_object({"operations": HOOK, **after("a", "c")})
+    given = make_given(action, fetch_action(engine, uid))
+    (told,) = read_by(engine, find_refusals, "app", given, Posting())
     assert expected == told.message
-
-
-def _uids(engine: sa.Engine) -> list[str]:
-    return list(fetch_rows(engine, sa.select(scheduled_actions.c.uid)).scalars())
 
 
 def test_actions_that_are_posted_together_find_each_other(engine: sa.Engine):

@@ -16,7 +16,7 @@ from models.database.engine import read_clock, writing
 from models.database.tables import scheduled_action_revisions
 from models.errors import ConflictError, NotFoundError
 from models.occurrence import make_operation_id
-from tests.database import fetch_rows, is_waiting_for_lock, race, write_by
+from tests.database import fetch_rows, race, wait_for_lock, write_by
 from tests.scheduling import (
     DAY,
     MINUTE,
@@ -33,13 +33,8 @@ from tests.scheduling import (
     post_at,
     tick,
 )
-from tests.servers import wait_until
 
 pytestmark = pytest.mark.usefixtures("small_app")
-
-
-def delete(engine: sa.Engine, uid: str) -> None:
-    write_by(engine, delete_action, uid)
 
 
 def due_date(instant: datetime) -> dict[str, str]:
@@ -56,14 +51,6 @@ def test_posted_action_is_due_from_now_on(engine: sa.Engine):
     assert row.created_at == row.effective_from
     kept = fetch_rows(engine, sa.select(scheduled_action_revisions)).one()
     assert (1, "posted", row.document) == (kept.revision, kept.change, kept.document)
-
-
-def test_saving_a_minute_late_runs_nothing(engine: sa.Engine):
-    now = get_now(engine)
-    passed = (now - MINUTE).replace(second=0, microsecond=0)
-    uid = post(engine, when={"cron_rule": f"{passed.minute} {passed.hour} * * *"}).uid
-
-    assert passed + DAY == fetch_action(engine, uid).next_due_at
 
 
 def test_edit_of_the_rule_supersedes_what_was_due(engine: sa.Engine):
@@ -155,7 +142,7 @@ def test_name_is_taken_until_replaced_or_deleted(engine: sa.Engine):
         post(engine)
     assert uid != post(engine, "other").uid
     assert uid == post(engine, replace_it=True).uid
-    delete(engine, uid)
+    write_by(engine, delete_action, uid)
 
     assert uid != post(engine).uid
 
@@ -170,7 +157,7 @@ def test_uid_is_never_used_again(engine: sa.Engine):
         post(engine, name="second", uid="given", replace_it=True)
     with pytest.raises(ConflictError):
         post(engine, name="second", uid="fresh", replace_it=True)
-    delete(engine, "given")
+    write_by(engine, delete_action, "given")
 
     with pytest.raises(ConflictError, match="named 'daily', was deleted on") as caught:
         post(engine, uid="given", replace_it=True)
@@ -273,7 +260,7 @@ def test_an_edit_that_waits_for_a_tick_takes_effect_after_it(
     with writing(engine) as connection:
         require_action(connection, uid, lock=True)
         edit.start()
-        wait_until(lambda: is_waiting_for_lock(engine), what="the edit")
+        wait_for_lock(engine)
         decided_at = read_clock(connection)
     edit.join()
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from actions.posting.post import post_action
 from actions.small_apps.app_row import PartChange
-from actions.small_apps.apply import Applied, ApplyTerms, apply_small_app
+from actions.small_apps.apply import Applied
 from models.database.tables import (
     app_documents,
     domain_versions,
@@ -26,21 +26,24 @@ from models.database.tables import (
     templates,
     users,
 )
-from models.door.app_documents import read_small_app
 from models.door.documents import read_action
 from models.errors import ConflictError, InvalidDocumentError
 from tests.database import execute, fetch_rows, note_statements, write_by
+from tests.integration.actions.small_apps.shop import ADA, apply
+from tests.scheduling import MONDAY
 
-ADA = {"id": "ada", "email": "ada@example.com", "name": "Ada", "groups": ["manager"]}
 BOB = {"id": "bob@example.com"}
 LAST_WEEK = "2026-11-16T06:00:00Z"
 
 
-def _apply(engine: sa.Engine, **document: Any) -> Applied:
-    raise_events = document.pop("raise_events", False)
-    folder = document.pop("folder", None)
-    model = read_small_app(json.dumps({"uid": "shop", **document}))
-    return write_by(engine, apply_small_app, model, ApplyTerms(folder, raise_events))
+def _apply(
+    engine: sa.Engine,
+    *,
+    folder: Path | None = None,
+    raise_events: bool = False,
+    **document: Any,
+) -> Applied:
+    return apply(engine, document, folder=folder, raise_events=raise_events)
 
 
 def _fetch(engine: sa.Engine, *columns: Any) -> list[Any]:
@@ -120,19 +123,9 @@ def test_unlisted_entries_go(engine: sa.Engine):
         domains=[{"name": "sales", "source": {"url": "https://x.org"}}],
         templates={"t": {"subject": "s", "text": "t"}},
     )
-    execute(
-        engine,
-        sa.insert(domain_versions).values(
-            app="shop",
-            domain="sales",
-            version=1,
-            path="x",
-            rows=1,
-            bytes=1,
-            sha256="",
-            created_at=datetime(2026, 11, 23, tzinfo=UTC),
-        ),
-    )
+    version = {"app": "shop", "domain": "sales", "version": 1, "created_at": MONDAY}
+    size = {"path": "x", "rows": 1, "bytes": 1, "sha256": ""}
+    execute(engine, sa.insert(domain_versions), {**version, **size})
 
     applied = _apply(engine, users=[BOB], domains=[], templates={})
 

@@ -18,12 +18,12 @@ from actions.small_apps.change_users import (
 )
 from actions.small_apps.export import KnownUser, fetch_known_user
 from actions.user_events import NewEvent, record_events
-from models.database.engine import reading, writing
+from models.database.engine import writing
 from models.database.tables import events
 from models.door.app_documents import read_user_object
 from models.errors import InvalidDocumentError, NotFoundError, StaleError
 from models.event import EventName
-from tests.database import is_waiting_for_lock, read_by, write_by
+from tests.database import fetch_rows, is_waiting_for_lock, read_by, write_by
 from tests.integration.actions.small_apps.shop import (
     ADA,
     AUTHOR,
@@ -54,11 +54,8 @@ def _get(engine: sa.Engine, user_id: str = "ada") -> KnownUser:
 
 
 def _names(engine: sa.Engine) -> list[tuple[str, str]]:
-    with reading(engine) as connection:
-        rows = connection.execute(
-            sa.select(events.c.name, events.c.user_id).order_by(events.c.name)
-        )
-        return [tuple(row) for row in rows]
+    query = sa.select(events.c.name, events.c.user_id).order_by(events.c.name)
+    return [tuple(row) for row in fetch_rows(engine, query)]
 
 
 def test_put_makes_a_user(engine: sa.Engine):
@@ -234,5 +231,5 @@ def test_what_is_not_there_is_not_found(engine: sa.Engine):
         lambda connection: delete_user(connection, "shop", "eve"),
         lambda connection: patch_user(connection, "shop", "eve", {}),
     ):
-        with writing(engine) as connection, pytest.raises(NotFoundError):
-            change(connection)
+        with pytest.raises(NotFoundError):
+            write_by(engine, change)

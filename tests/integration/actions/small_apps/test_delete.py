@@ -13,7 +13,7 @@ from actions.pausing.targets import pause_target
 from actions.receive_events import receive_events
 from actions.small_apps.delete import DeletedApp, delete_small_app
 from actions.small_apps.export import fetch_apps
-from models.database.engine import db_now, reading, writing
+from models.database.engine import writing
 from models.database.tables import (
     api_keys,
     operations,
@@ -32,39 +32,12 @@ from tests.integration.actions.small_apps.shop import (
     export,
     fetch_changes,
 )
-from tests.scheduling import (
-    MINUTE,
-    add_app,
-    edit,
-    fetch_all,
-    get_now,
-    make_dispatcher,
-    post,
-    post_at,
-    put,
-    tick,
-)
-
-EVERY_MINUTE = {"cron_rule": "* * * * *"}
+from tests.scheduling import add_app, edit, get_now, make_dispatcher, post, put
 
 
 def _delete(engine: sa.Engine, uid: str = "shop", **options: int) -> DeletedApp:
     with writing(engine, author=AUTHOR) as connection:
         return delete_small_app(connection, uid, by="ann", **options)
-
-
-def _add_key(engine: sa.Engine, app: str | None, key_id: str) -> None:
-    execute(
-        engine,
-        sa.insert(api_keys).values(
-            id=key_id,
-            app=app,
-            role="viewer",
-            digest=key_id,
-            created_at=db_now(),
-            created_by="ann",
-        ),
-    )
 
 
 def test_deleted_app_is_nowhere(engine: sa.Engine):
@@ -73,18 +46,16 @@ def test_deleted_app_is_nowhere(engine: sa.Engine):
     _delete(engine)
 
     event = read_event_object({"event": "app.x", "user": "ada"})
-    with reading(engine) as connection:
-        assert ["other"] == [row.uid for row in fetch_apps(connection)]
+    assert ["other"] == [row.uid for row in read_by(engine, fetch_apps)]
+    for use in (
+        lambda: read_by(engine, fetch_app, "shop"),
+        lambda: post(engine, "shop"),
+        lambda: write_by(engine, receive_events, "shop", [event]),
+        lambda: write_by(engine, pause_target, "shop"),
+        lambda: _delete(engine),
+    ):
         with pytest.raises(NotFoundError):
-            fetch_app(connection, "shop")
-    with pytest.raises(NotFoundError):
-        post(engine, "shop")
-    with writing(engine) as connection, pytest.raises(NotFoundError):
-        receive_events(connection, "shop", [event])
-    with writing(engine) as connection, pytest.raises(NotFoundError):
-        pause_target(connection, "shop")
-    with pytest.raises(NotFoundError):
-        _delete(engine)
+            use()
 
 
 def test_its_actions_and_keys_end(engine: sa.Engine):
@@ -92,45 +63,26 @@ def test_its_actions_and_keys_end(engine: sa.Engine):
     add_app(engine, "other")
     mine = [post(engine, "shop", name=name).uid for name in "ab"]
     post(engine, "other")
-    for key_id, app in (("k1", "shop"), ("k2", "other"), ("k3", None)):
-        _add_key(engine, app, key_id)
+    of = {"role": "viewer", "created_at": get_now(engine), "created_by": "ann"}
+    keys = [
+        {**of, "id": key_id, "digest": key_id, "app": app}
+        for key_id, app in (("k1", "shop"), ("k2", "other"), ("k3", None))
+    ]
+    execute(engine, sa.insert(api_keys), keys)
 
     deleted = _delete(engine)
 
     assert DeletedApp("shop", actions=2, keys=1) == deleted
-    kept = scheduled_actions.c
-    changes = scheduled_action_revisions.c
-    with reading(engine) as connection:
-        gone = connection.execute(
-            sa.select(kept.uid).where(
-                kept.deleted_at.is_not(None), kept.next_due_at.is_(None)
-            )
-        ).scalars()
-        assert set(mine) == set(gone)
-        noted = connection.execute(
-            sa.select(changes.uid).where(changes.change == "deleted")
-        ).scalars()
-        assert set(mine) == set(noted)
-        revoked = connection.execute(
-            sa.select(api_keys.c.id, api_keys.c.revoked_by).where(
-                api_keys.c.revoked_at.is_not(None)
-            )
-        ).all()
-        assert [("k1", "ann")] == [tuple(row) for row in revoked]
+    kept, changes, key = scheduled_actions.c, scheduled_action_revisions.c, api_keys.c
+    gone = kept.deleted_at.is_not(None), kept.next_due_at.is_(None)
+    noted = sa.select(changes.uid).where(changes.change == "deleted")
+    for query in (sa.select(kept.uid).where(*gone), noted):
+        assert set(mine) == set(fetch_rows(engine, query).scalars())
+    revoked = sa.select(key.id, key.revoked_by).where(key.revoked_at.is_not(None))
+    assert [("k1", "ann")] == [tuple(row) for row in fetch_rows(engine, revoked)]
     last = fetch_changes(engine)[-1]
     assert ("app", "shop", "deleted") == (last.kind, last.subject, last.change)
     assert {"actions": 2, "keys": 1} == last.after
-
-
-def test_nothing_of_it_becomes_due(engine: sa.Engine):
-    add_app(engine, "shop")
-    now = get_now(engine)
-    post_at(engine, now - 2 * MINUTE, "shop", when=EVERY_MINUTE)
-    _delete(engine)
-
-    tick(make_dispatcher(engine), now + MINUTE)
-
-    assert [] == fetch_all(engine)
 
 
 @pytest.mark.parametrize("state", ["pending", "queued", "running", "canceled"])
