@@ -19,7 +19,7 @@ import structlog
 
 from celery_app.broker_link import declare_absent
 from celery_app.task_answers import LARGEST_BODY, AnswerMessage, read_answer
-from operations.foreign_tasks import TaskAnswer
+from operations.foreign_tasks import Keep, TaskAnswer
 from telemetry import Event
 
 log = structlog.get_logger()
@@ -58,13 +58,15 @@ end
 return found
 """
 
-#: Removes messages that are still next. Another reader may have removed some of them.
+#: Removes messages that are still next, or puts them behind all others. Another reader
+#: may have removed some of them.
 _DROP = """
-for i = 2, #ARGV, 2 do
+for i = 2, #ARGV, 3 do
   local text = redis.call('LINDEX', KEYS[1], -1)
   if not text then break end
   if #text == tonumber(ARGV[i])
       and string.sub(text, -tonumber(ARGV[1])) == ARGV[i + 1] then
+    if ARGV[i + 2] == '1' then redis.call('LPUSH', KEYS[1], text) end
     redis.call('LTRIM', KEYS[1], 0, -2)
   end
 end
@@ -82,6 +84,10 @@ def declare_answers(connection: Any, queue: str) -> None:
         declare_absent(connection, queue, {"x-expires": _EXPIRES_MS})
 
 
+#: What the messages say, and what is to be told which of them to leave.
+_Found = tuple[list[TaskAnswer | None], Callable[[Sequence[bool]], object]]
+
+
 class AnswerQueue(ABC):
     """
     The queue of answers on one broker, over one connection.
@@ -97,9 +103,7 @@ class AnswerQueue(ABC):
         self._channel = connection.default_channel
         self._name = name
 
-    def take(
-        self, keep: Callable[[Sequence[TaskAnswer]], object], *, limit: int
-    ) -> int:
+    def take(self, keep: Keep, *, limit: int) -> int:
         """
         Give *keep* what is next; it is taken off after *keep* has returned.
 
@@ -111,12 +115,12 @@ class AnswerQueue(ABC):
             limit: How many messages at most; there are fewer if they are large.
 
         Returns:
-            How many messages were taken off, answers or not.
+            How many messages these were, answers or not. 0: all that was there has been
+            given; what was left then comes again.
         """
-        messages, take_off = self._look(limit)
-        if not messages:
+        answers, take_off = self._look(limit)
+        if not answers:
             return 0
-        answers = [read_answer(message) for message in messages]
         kept = [answer for answer in answers if answer is not None]
         if strangers := len(answers) - len(kept):
             log.warning(
@@ -125,14 +129,17 @@ class AnswerQueue(ABC):
                 error="not an answer",
                 count=strangers,
             )
-        if kept:
-            keep(kept)
-        take_off()
-        return len(messages)
+        left = set(keep(kept) or ()) if kept else set()
+        take_off([each is not None and each.token in left for each in answers])
+        return len(answers)
 
     @abstractmethod
-    def _look(self, limit: int) -> tuple[list[AnswerMessage], Callable[[], object]]:
-        """Return the messages that are next, and what takes them off."""
+    def _look(self, limit: int) -> _Found:
+        """
+        Return what is next, and what takes it off.
+
+        It is told of each whether it is left: then it comes again after the others.
+        """
 
 
 def open_answers(connection: Any, name: str) -> AnswerQueue | None:
@@ -165,38 +172,68 @@ def _reserve(connection: Any, queue: str) -> bool:
 
 
 class _RabbitQueue(AnswerQueue):
-    def _look(self, limit: int) -> tuple[list[AnswerMessage], Callable[[], object]]:
-        messages: list[AnswerMessage] = []
-        left, tag = _MOST_BYTES, None
-        while len(messages) < limit and left > 0:
+    """
+    What is left is not acknowledged, so that it comes again if we die.
+
+    To give it back would count against it: after 20 times, a quorum queue of version 4
+    drops it.
+    """
+
+    def __init__(self, connection: Any, name: str) -> None:
+        super().__init__(connection, name)
+        #: By their tags: what was left in this round, and in the last one.
+        self._left: dict[int, TaskAnswer | None] = {}
+        self._again: dict[int, TaskAnswer | None] = {}
+
+    def _look(self, limit: int) -> _Found:
+        found, self._again = self._again, {}
+        room = _MOST_BYTES
+        while len(found) < limit and room > 0:
             got = self._channel.basic_get(self._name, no_ack=False)
             if got is None:
                 break
             body = got.body if isinstance(got.body, bytes) else str(got.body).encode()
-            left -= len(body)
-            tag = got.delivery_tag
-            messages.append(AnswerMessage(got.headers, got.content_type, body))
-        return messages, lambda: self._channel.basic_ack(tag, multiple=True)
+            room -= len(body)
+            message = AnswerMessage(got.headers, got.content_type, body)
+            found[got.delivery_tag] = read_answer(message)
+        if not found:
+            self._again, self._left = self._left, {}
+
+        def take_off(left: Sequence[bool]) -> None:
+            for tag, is_left in zip(found, left, strict=True):
+                if is_left:
+                    self._left[tag] = found[tag]
+                else:
+                    self._channel.basic_ack(tag)
+
+        return list(found.values()), take_off
 
 
 class _RedisQueue(AnswerQueue):
     """Redis itself has no acknowledgements: it is looked at before it is cut."""
+
+    #: How much of what was there at the beginning of this round has not been met.
+    _ahead: int | None = None
 
     @property
     def _key(self) -> str:
         # kombu writes the prefix before the keys of the commands that it uses itself
         return f"{self._channel.global_keyprefix}{self._name}"
 
-    def _look(self, limit: int) -> tuple[list[AnswerMessage], Callable[[], object]]:
+    def _look(self, limit: int) -> _Found:
         client = self._channel.client
-        bounds = (limit, _MOST_BYTES, _LARGEST_MESSAGE, _END)
+        ahead = client.llen(self._key) if self._ahead is None else self._ahead
+        bounds = (min(limit, ahead), _MOST_BYTES, _LARGEST_MESSAGE, _END)
         found = client.eval(_LOOK, 1, self._key, *bounds)
-        marks = [part for size, text in found for part in (size, text[-_MARK:])]
+        self._ahead = ahead - len(found) if found else None
 
-        def take_off() -> None:
+        def take_off(left: Sequence[bool]) -> None:
+            marks: list[Any] = []
+            for (size, text), is_left in zip(found, left, strict=True):
+                marks += size, text[-_MARK:], int(is_left)
             client.eval(_DROP, 1, self._key, _MARK, *marks)
 
-        return [_read_text(size, text) for size, text in found], take_off
+        return [read_answer(_read_text(*each)) for each in found], take_off
 
 
 def _read_text(size: int, text: bytes) -> AnswerMessage:

@@ -101,9 +101,12 @@ class AnswerReader:
     _listened: list[str | None] = field(default_factory=list)
     _listen_again_at: float = float("-inf")
     _rests: dict[str | None, float] = field(default_factory=dict)
-    #: Why a broker cannot be read; and until when one has grace that was away.
+    #: Why a broker cannot be read; and until when one has grace that was away, or had
+    #: more than was read at a look.
     _troubles: dict[str | None, StepError] = field(default_factory=dict)
     _grace_until: dict[str | None, float] = field(default_factory=dict)
+    #: Of what the answer was met at this look, and left where it is.
+    _left: set[UUID] = field(default_factory=set)
     _told: dict[_Place, tuple[float, Silence]] = field(default_factory=dict)
     _looked_at: float = float("-inf")
 
@@ -122,6 +125,7 @@ class AnswerReader:
             # them, was not answered in time.
             overdue = fetch_overdue(connection, limit=_MOST_SILENT)
             self._find_listened(connection)
+        self._left.clear()
         count = self._read_all(self._listened)
         if overdue:
             self._judge(overdue)
@@ -144,9 +148,8 @@ class AnswerReader:
         for _turn in range(_TURNS):
             taken = {name: self._read(name) for name in listened}
             count += sum(taken.values())
-            listened = [name for name in listened if taken[name] >= _AT_ONCE]
-            if not listened:
-                break
+            listened = [name for name in listened if taken[name]]
+        self._grace_until |= dict.fromkeys(listened, self.monotonic() + GRACE_S)
         return count
 
     def _read(self, name: str | None) -> int:
@@ -173,11 +176,13 @@ class AnswerReader:
             self._grace_until[name] = self.monotonic() + GRACE_S
         return taken
 
-    def _keep(self, answers: Sequence[TaskAnswer]) -> None:
+    def _keep(self, answers: Sequence[TaskAnswer]) -> Collection[str]:
         try:
-            record_answers(self.engine, answers, self.sender.fetch_failure)
-        except LockedError as error:  # by whoever holds one of their operations
+            _, left = record_answers(self.engine, answers, self.sender.fetch_failure)
+        except LockedError as error:  # something else than their operations
             raise StepError(str(error), permanent=False) from error
+        self._left |= left.keys()
+        return left.values()
 
     def _rest(self, name: str | None, error: StepError) -> None:
         self._rests[name] = self.monotonic() + REST_S
@@ -191,6 +196,8 @@ class AnswerReader:
             name = each.task.connection
             trouble = self._troubles.get(name)
             is_heard = trouble is None and name in self._listened
+            if each.operation_id in self._left:
+                continue  # it was answered
             if trouble is not None:
                 if trouble.permanent or each.late >= LISTEN_AFTER:
                     ends.append((each, str(trouble)))

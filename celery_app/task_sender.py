@@ -34,7 +34,7 @@ from celery_app.task_answers import fetch_failure, make_links
 from models.errors import PlatformError, RuleError, StepError
 from models.fields.task_rules import TaskRules
 from models.units import format_count
-from operations.foreign_tasks import ForeignTask, TaskAnswer
+from operations.foreign_tasks import ForeignTask, Keep
 from settings import Settings
 
 _Result = TypeVar("_Result")
@@ -166,13 +166,7 @@ class CeleryTaskSender:
                 left.held |= one.held
         return left
 
-    def receive(
-        self,
-        connection: str | None,
-        keep: Callable[[Sequence[TaskAnswer]], object],
-        *,
-        limit: int,
-    ) -> int | None:
+    def receive(self, connection: str | None, keep: Keep, *, limit: int) -> int | None:
         """Take answers off a broker; see ports.TaskSender."""
         try:
             self._rules.check_connection(connection)
@@ -284,18 +278,12 @@ class Link:
                     raise PlatformError(told) from error
                 raise StepError(told, permanent=False) from error
 
-    def receive(
-        self,
-        answers: str,
-        keep: Callable[[Sequence[TaskAnswer]], object],
-        *,
-        limit: int,
-    ) -> int | None:
+    def receive(self, answers: str, keep: Keep, *, limit: int) -> int | None:
         """
         Give *keep* what is in the queue *answers*, and take it off.
 
         Returns:
-            How many were taken off. None: another reader is at it.
+            How many these were. None: another reader is at it.
 
         Raises:
             PlatformError: The broker was away, or did not answer in time.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hmac
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -313,6 +313,10 @@ class TaskAnswer:
     note: str | None = None
 
 
+#: Is given answers; returns the tokens of those to leave where they are, if any.
+Keep = Callable[[Sequence[TaskAnswer]], Collection[str] | None]
+
+
 class TaskSender(Protocol):
     """Sends tasks of the users' own Celery applications."""
 
@@ -328,25 +332,20 @@ class TaskSender(Protocol):
                 queue. Permanent: the settings forbid this queue or connection.
         """
 
-    def receive(
-        self,
-        connection: str | None,
-        keep: Callable[[Sequence[TaskAnswer]], object],
-        *,
-        limit: int,
-    ) -> int | None:
+    def receive(self, connection: str | None, keep: Keep, *, limit: int) -> int | None:
         """
         Take answers to tasks off a broker, at most *limit*.
 
         Args:
             connection: Its name. None: our own broker.
-            keep: Is given the answers; they are taken off when this returns. Others may
-                be given the same ones.
+            keep: Is given the answers; they are taken off when this returns, but for
+                those to leave. Others may be given the same ones.
             limit: How many messages at most; there are fewer if they are large.
 
         Returns:
-            How many were taken, also those that are no answers. None: another reader
-            is at it, and may hold what is not seen here.
+            How many these were, also those that are no answers. 0: all that was there
+            has been given; what was left then comes again. None: another reader is at
+            it, and may hold what is not seen here.
 
         Raises:
             StepError: The broker does not give them, for now or for good.

@@ -129,9 +129,9 @@ def record_answers(
     engine: sa.Engine,
     answers: Sequence[TaskAnswer],
     fetch_failure: Callable[[str | None, str], str | None] = lambda *_place: None,
-) -> int:
+) -> tuple[int, dict[UUID, str]]:
     """
-    End the operations whose tasks *answers* tell of.
+    End the operations whose tasks *answers* tell of; wait for none that is locked.
 
     Args:
         engine: In transactions of its own.
@@ -139,7 +139,8 @@ def record_answers(
         fetch_failure: Returns why a task failed: given its connection and its id.
 
     Returns:
-        How many of them ended an operation; the others are forged, or late.
+        How many of them ended an operation, and which operations are locked, with the
+        token of the answer to each. The others are forged, or late.
     """
     with reading(engine) as connection:
         secret = fetch_secret(connection)
@@ -149,7 +150,7 @@ def record_answers(
             if whose is not None:
                 told.setdefault(whose, answer)  # the first to a token counts
         if not told:
-            return 0
+            return 0, {}
         asked = [task_marks.make_end(*whose) for whose in told]
         given = task_marks.given_marks(connection.dialect.name)
         statement = _select_awaited(given.c.attempt).join(
@@ -159,7 +160,9 @@ def record_answers(
             _read, connection.execute(statement, task_marks.make_values(asked)).all()
         )
     ends = [_judge(each, told, fetch_failure) for each in found]
-    return _end(engine, ends, _is_answered)
+    count, held = _end(engine, ends, _is_answered)
+    left = [(end.operation_id, end.attempt) for end in ends if end.operation_id in held]
+    return count, {whose[0]: told[whose].token for whose in left}
 
 
 def _judge(
@@ -181,25 +184,20 @@ def _end(
     engine: sa.Engine,
     ends: Sequence[task_marks.TaskMark],
     condition: task_marks.Condition,
-) -> int:
-    """End those of *ends* that *condition* matches; return how many."""
+) -> tuple[int, set[UUID]]:
+    """End those that *condition* matches; return how many, and which are locked."""
     if not ends:
-        return 0
-    ended: list[task_marks.TaskMark] = []
+        return 0, set()
     with writing(engine) as connection:
         # No two transactions may wait for each other: what is locked is left for later.
         ids, transaction = {each.operation_id for each in ends}, AtOnce(connection)
         held = find_held(transaction, _run.id, ids)
         held |= find_held_ends(transaction, ids - held)
         mine = [end for end in ends if end.operation_id not in held]
-        ended += _write(connection, mine, condition)
-    for each in ends:
-        if each.operation_id in held:
-            with writing(engine) as connection:
-                ended += _write(connection, [each], condition)
+        ended = _write(connection, mine, condition)
     for each in ended[: tracing.MOST]:
         _trace(each)
-    return len(ended)
+    return len(ended), held
 
 
 def _trace(end: task_marks.TaskMark) -> None:
@@ -292,6 +290,8 @@ def end_overdue(
     """
     Fail operations of whose task nothing was told in time; return how many.
 
+    What is locked is left for the next look.
+
     Args:
         engine: In transactions of its own.
         overdue: Each with why nobody told, as far as it is known.
@@ -304,7 +304,7 @@ def end_overdue(
         )
         text = f"nothing told of the end of {each.task.name} within {each.within}"
         ends.append(each.end(f"{text}; {why}"))
-    return _end(engine, ends, _is_overdue)
+    return _end(engine, ends, _is_overdue)[0]
 
 
 def note_remark(

@@ -185,6 +185,40 @@ def test_queue_of_answers_that_exists_is_read_as_it_is(answering: Answering):
     assert 3 == len(kept)
 
 
+def test_answers_that_are_left_come_again(answering: Answering):
+    """To the same reader after the others, and to the next if it dies."""
+    first, second, channel, _ = answering
+    channel.queue_declare(answering.queue, durable=True, auto_delete=False)
+    for _ in range(5):
+        channel.basic_publish(make_answer(), routing_key=answering.queue)
+    met: list[str] = []
+
+    def keep(answers: Sequence[TaskAnswer]) -> list[str]:
+        met.extend(each.token for each in answers)
+        return met[:3]
+
+    def read_until(count: int) -> None:
+        def has_met() -> bool:
+            first.receive("shop", keep, limit=2)
+            return len(met) >= count
+
+        wait_until(has_met, what="the answers")
+
+    read_until(8)
+    first._links["shop"]._close()
+    kept: list[TaskAnswer] = []
+
+    def has_all() -> bool:
+        second.receive("shop", kept.extend, limit=10)
+        return len(kept) == 3
+
+    wait_until(has_all, what="what was left")
+
+    assert 5 == len(set(met[:5]))
+    assert met[:3] == met[5:8]
+    assert set(met[:3]) == {each.token for each in kept}
+
+
 def test_what_another_reader_holds_is_not_taken_for_nothing(answering: Answering):
     """Who reads it later has what the first did not keep, once that is gone."""
     first, second, channel, _ = answering

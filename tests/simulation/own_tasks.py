@@ -21,6 +21,7 @@ from models.errors import BrokerUnreachableError, PlatformError
 from models.operation_state import FINAL_STATES, OperationState, Reason
 from operations.foreign_tasks import (
     ForeignTask,
+    Keep,
     TaskAnswer,
     make_task_id,
     make_token,
@@ -244,13 +245,7 @@ class SimulatedAnswers(FakeTaskSender):
     world: World
     process: Process
 
-    def receive(
-        self,
-        connection: str | None,
-        keep: Callable[[Sequence[TaskAnswer]], object],
-        *,
-        limit: int,
-    ) -> int:
+    def receive(self, connection: str | None, keep: Keep, *, limit: int) -> int:
         """Give *keep* what is in the queue, and take it off."""
         del connection
         world, queue = self.world, self.world.theirs.answers

@@ -91,7 +91,7 @@ class Case:
     def answer(self, task: ForeignTask, *, succeeded: bool = True) -> int:
         """Let a task end."""
         assert task.token is not None
-        return record_answers(self.engine, [TaskAnswer(task.token, succeeded, 7)])
+        return record_answers(self.engine, [TaskAnswer(task.token, succeeded, 7)])[0]
 
 
 @pytest.fixture

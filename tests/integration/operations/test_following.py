@@ -192,7 +192,7 @@ def test_tasks_that_end_in_one_batch_each_start_what_follows(engine: sa.Engine):
         TaskAnswer(make_token(secret, each.id, 1), succeeded, None)
         for each, succeeded in zip(runs[:3], (True, False, True), strict=True)
     ]
-    assert 3 == record_answers(engine, told)
+    assert (3, {}) == record_answers(engine, told)
     edit(engine, runs[3].id, send_at=get_now(engine) - MINUTE)
     overdue = [(each, None) for each in read_by(engine, fetch_overdue, limit=10)]
     assert 1 == end_overdue(engine, overdue)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -32,7 +31,7 @@ from operations.task_ends import (
     record_answers,
 )
 from overview.operations import fetch_shown_operation
-from tests.database import fetch_rows, read_by, write_by
+from tests.database import read_by, write_by
 from tests.scheduling import (
     MINUTE,
     add_runs,
@@ -47,7 +46,6 @@ from tests.scheduling import (
     run_attempt,
     say_why,
 )
-from tests.servers import wait_until
 from tests.unit.operations.fakes import FakeTaskSender
 
 TASK = {"name": "shop.report", "queue": "reports", "wait": True, "within": "PT10M"}
@@ -89,7 +87,7 @@ def answer(
     engine: sa.Engine, attempt: int = 1, *, succeeded: bool = True, returned: object = 7
 ) -> bool:
     told = TaskAnswer(get_token(engine, attempt), succeeded, returned)  # type: ignore[arg-type]
-    return record_answers(engine, [told]) == 1
+    return record_answers(engine, [told]) == (1, {})
 
 
 def fetch_result(engine: sa.Engine, operation_id: UUID) -> dict[str, Any]:
@@ -215,7 +213,7 @@ def test_second_answer_late_answer_and_strangers_change_nothing(
     strangers = ("", "x", make_token("theirs", DAILY.id, 1), ours[:-1] + "\u0660")
 
     for each in strangers:
-        assert not record_answers(engine, [TaskAnswer(each, succeeded=False)])
+        assert (0, {}) == record_answers(engine, [TaskAnswer(each, succeeded=False)])
     for attempt in (0, 2, 3):
         assert not answer(engine, attempt)
     assert answer(engine)
@@ -240,7 +238,7 @@ def test_answers_that_come_together_are_recorded_together(
         TaskAnswer(second, succeeded=True, returned=2),
     ]
 
-    assert 2 == record_answers(engine, told)
+    assert (2, {}) == record_answers(engine, told)
 
     results = [fetch_result(engine, each.id) for each in (DAILY, NEXT)]
     assert [1, 2] == [result["returned"] for result in results]
@@ -313,28 +311,26 @@ def test_outcome_of_what_was_sent_is_told_though_its_action_is_gone(
 @pytest.mark.parametrize(
     "held", [operations.c.id, operation_steps.c.operation_id], ids=["itself", "step"]
 )
-def test_answer_to_an_operation_that_is_locked_waits_for_it_alone(
+def test_answer_to_an_operation_that_is_locked_is_left_alone(
     postgres_engine: sa.Engine, ports: Ports, held: sa.Column[UUID]
 ):
-    """The others are recorded meanwhile: nobody waits for a lock and holds another."""
+    """The others are recorded: nobody waits for a lock, as the deadline does not."""
     engine = postgres_engine
     prepare(engine)
     record_all(engine, NEXT)
     run(engine, ports)
     run_attempt(engine, NEXT.id, ports)
     told = [TaskAnswer(each.token, succeeded=True) for each in ports.tasks.sent]  # type: ignore[attr-defined]
-    answered = sa.select(sa.func.count()).where(operations.c.state == "succeeded")
 
-    with ThreadPoolExecutor() as threads, writing(engine) as holding:
+    with writing(engine) as holding:
         holding.execute(sa.select(held).where(held == DAILY.id).with_for_update())
-        recorded = threads.submit(record_answers, engine, told)
+        recorded = record_answers(engine, told)
+        (silent,) = read_by(engine, fetch_silent, older_than=timedelta(), limit=9)
+        overdue = end_overdue(engine, [(silent, None)])
 
-        def is_one_answered() -> bool:
-            return fetch_rows(engine, answered).scalar() == 1
-
-        wait_until(is_one_answered, what="the answer to what is not locked")
-        holding.rollback()
-        assert 2 == recorded.result()
+    assert (1, {DAILY.id: told[0].token}) == recorded
+    assert (0, "succeeded") == (overdue, get(engine, NEXT.id).state)
+    assert (1, {}) == record_answers(engine, told)
 
 
 def test_next_run_waits_until_the_task_has_ended(engine: sa.Engine, ports: Ports):

@@ -7,7 +7,7 @@ one the same) and adds plain lists to look at.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ from operations.domains import (
     ReadRequest,
     Version,
 )
-from operations.foreign_tasks import ForeignTask, TaskAnswer
+from operations.foreign_tasks import ForeignTask, Keep, TaskAnswer
 from operations.mail.message import (
     Fate,
     Letterhead,
@@ -405,6 +405,7 @@ class FakeTaskSender:
     error: StepError | None = None
     sent: list[ForeignTask] = field(default_factory=list)
     answers: list[TaskAnswer] = field(default_factory=list)
+    left: list[TaskAnswer] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
 
     def fetch_failure(self, connection: str | None, task_id: str) -> str | None:
@@ -421,21 +422,18 @@ class FakeTaskSender:
         self.sent.append(task)
         return task
 
-    def receive(
-        self,
-        connection: str | None,
-        keep: Callable[[Sequence[TaskAnswer]], object],
-        *,
-        limit: int,
-    ) -> int | None:
-        """Give the answers; every connection has the same."""
+    def receive(self, connection: str | None, keep: Keep, *, limit: int) -> int | None:
+        """Give the answers; every connection has the same. What is left comes again."""
         del connection
         if self.error is not None:
             raise self.error
         taken = self.answers[:limit]
         if taken:
-            keep(taken)
+            left = keep(taken) or ()
+            self.left += (each for each in taken if each.token in left)
             del self.answers[:limit]
+        else:
+            self.answers, self.left = self.left, []
         return len(taken)
 
 
