@@ -33,7 +33,6 @@ from models.database.engine import (
     reading,
     writing,
 )
-from models.database.held_rows import find_held
 from models.database.tables import (
     EXPECTED,
     IS_REVISION,
@@ -43,7 +42,6 @@ from models.database.tables import (
     scheduled_action_revisions,
     scheduled_actions,
 )
-from models.database.transaction import AtOnce
 from models.expectations import RunTimes, judge, read_expectation
 from models.operation_state import OperationState, Trigger
 from models.requests.notes import PauseModel
@@ -167,28 +165,21 @@ class Rester(_Look):
             if connection.execute(asks).first() is None:
                 return 0
             now = read_clock(connection)
-            tired, held = self._fetch_tired(connection, now), set[str]()
-        if tired:
-            with writing(self.engine, author=Author(SCHEDULER)) as connection:
-                self.leader.check(connection)
-                # Again: one may have succeeded meanwhile, or have been paused.
-                tired = self._fetch_tired(connection, now)
-                uids = [row.uid for row in tired]
-                held = find_held(AtOnce(connection), _action.uid, uids)
-                for row in tired:
-                    if row.uid not in held:
-                        self._rest(connection, row, now)
-        if len(tired) < PAUSED_AT_ONCE and not held:
-            self._seen_until = now
-        return len(tired) - len(held)
-
-    def _fetch_tired(
-        self, connection: sa.Connection, now: datetime
-    ) -> list[sa.Row[tuple[str, int]]]:
-        since = now - FIRST_LOOK
-        if self._seen_until is not None:  # it may have been committed a little later
-            since = min(self._seen_until, now) - OVERLAP
-        return list(connection.execute(_TIRED, {"since": since}).all())
+            since = now - FIRST_LOOK
+            if (
+                self._seen_until is not None
+            ):  # it may have been committed a little later
+                since = min(self._seen_until, now) - OVERLAP
+            if connection.execute(_TIRED, {"since": since}).first() is None:
+                self._seen_until = now
+                return 0
+        with writing(self.engine, author=Author(SCHEDULER)) as connection:
+            self.leader.check(connection)
+            # Again: one may have succeeded meanwhile, or have been paused.
+            tired = connection.execute(_TIRED_AND_FREE, {"since": since}).all()
+            for row in tired:
+                self._rest(connection, row, now)
+        return len(tired)
 
     def _rest(
         self, connection: sa.Connection, row: sa.Row[tuple[str, int]], now: datetime
@@ -250,6 +241,11 @@ def _make_tired_statement() -> sa.Select[tuple[str, int]]:
 
 
 _TIRED = _make_tired_statement()
+
+#: What somebody keeps locked is not waited for: it is looked at again.
+_TIRED_AND_FREE = _TIRED.with_for_update(
+    of=scheduled_actions, key_share=True, skip_locked=True
+)
 
 #: The last run that failed.
 _LAST = (

@@ -337,9 +337,8 @@ def test_many_are_paused_in_parts(
     engine: sa.Engine, rester: Rester, monkeypatch: pytest.MonkeyPatch
 ):
     """A part tells that others may follow."""
-    statement = watching._TIRED.limit(1)
-    monkeypatch.setattr(watching, "_TIRED", statement)
-    monkeypatch.setattr(watching, "PAUSED_AT_ONCE", 1)
+    statement = watching._TIRED_AND_FREE.limit(1)
+    monkeypatch.setattr(watching, "_TIRED_AND_FREE", statement)
     post(engine, uid="other", name="other", rest_after=1)
     fail(engine, 0, 1, 2)
     fail(engine, 0, action_uid="other")
