@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import zip_longest
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any, TypeVar
 from zoneinfo import ZoneInfo
@@ -179,7 +180,7 @@ class Output(Console):
             if name is not None and kept.pop(name, None) is not None:
                 left_out.append(name)
             if sum(_find_least_widths(kept)) + _GAP * (len(kept) - 1) <= self.width:
-                self.print(_make_columns(kept, self.width))
+                self.print(_make_columns(kept, self.width), soft_wrap=True)
                 if left_out:
                     self.say(f"Not shown for lack of width: {', '.join(left_out)}")
                 return
@@ -283,14 +284,25 @@ def style_state(state: str) -> Text:
     return Text(state, style=STATE_STYLES.get(state, ""))
 
 
-def _make_columns(columns: Mapping[str, Sequence[Text]], width: int) -> Table:
-    table = make_table(())
+def _make_columns(columns: Mapping[str, Sequence[Text]], width: int) -> Text:
+    """Return the columns side by side: rich takes a minute for 100,000 rows."""
     widths = _share_width(columns, width)
-    for name, wide in zip(columns, widths, strict=True):
-        table.add_column(name, overflow="fold", min_width=wide, max_width=wide)
-    for row in zip(*columns.values(), strict=True):
-        table.add_row(*row)
-    return table
+    heads = (Text(name, style="bold") for name in columns)
+    lines = []
+    for row in (heads, *zip(*columns.values(), strict=True)):
+        folded = map(_fold, row, widths)
+        for parts in zip_longest(*folded, fillvalue=Text()):
+            line = Text()
+            for cell, wide in zip(parts, widths, strict=True):
+                line.append_text(cell).pad_right(wide + _GAP - cell.cell_len)
+            line.rstrip()
+            lines.append(line)
+    return Text("\n").join(lines)
+
+
+def _fold(cell: Text, width: int) -> Iterable[Text]:
+    fits = cell.plain.isprintable() and cell.cell_len <= width
+    return [cell] if fits else cell.wrap(out(), width, overflow="fold")
 
 
 def _share_width(columns: Mapping[str, Sequence[Text]], width: int) -> list[int]:
