@@ -8,9 +8,9 @@ own, and so has each run it leads to: what the first one led to stays what it is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import NoReturn
 from uuid import UUID
 
@@ -36,7 +36,6 @@ from models.event import (
 )
 from models.fields.instants import format_instant
 from models.fields.strict_model import MOST_PROBLEMS, show
-from models.json_form import ASIDE
 
 #: How much later than the database's clock an event may be, since clocks differ.
 TOLERATED = timedelta(minutes=5)
@@ -61,8 +60,6 @@ class ReceivedEvents:
     received: int
     recorded: int
     events: tuple[SentEvent, ...]
-    #: Those that are yet to come: their place among those sent, from 0, and how far.
-    early: tuple[tuple[int, timedelta], ...] = field(metadata=ASIDE)
 
 
 def receive_events(
@@ -70,70 +67,47 @@ def receive_events(
     app: str,
     sent: Sequence[UserEventModel | CloudEventModel],
     *,
-    correct: bool = False,
+    is_list: bool,
+    places_users: bool = True,
 ) -> ReceivedEvents:
     """
-    Record what happened to users of *app*, and tell what of it is yet to come.
+    Record what happened to users of *app*: all of it, or none.
 
     Args:
         sent: As the door read them.
-        correct: As ``record_events`` takes it.
+        is_list: Whether pointers begin with the number of the event, from 0.
+        places_users: Whether users that the app does not have are told at their places.
 
     Raises:
-        NotFoundError: No such small app, or a user that it does not have; nothing is
-            recorded.
+        NotFoundError: No such small app; or users that it does not have, unless they
+            are told at their places.
+        InvalidDocumentError: An event is of a user that the app does not have, or is
+            yet to come: when a user was last seen would be wrong until then.
     """
-    new = [_make_new(app, each) for each in sent]
     fetch_app(connection, app)
-    outcomes = record_each(connection, new, correct=correct)
-    now = read_clock(connection)
-    early = tuple(
-        (place, each.at - now)
-        for place, each in enumerate(new)
-        if each.at is not None and each.at > now + TOLERATED
-    )
+    new = [_make_new(app, each) for each in sent]
+    missing: set[str] = set()
+    if places_users:
+        missing = find_missing_users(connection, app, {each.user_id for each in new})
+    _refuse_odd(app, sent, new, missing, now=read_clock(connection), is_list=is_list)
+    outcomes = record_each(connection, new)
     recorded = count_recorded(outcomes)
     if recorded:
         after = {"received": len(new), "recorded": recorded}
         note_change(connection, "event", app, "sent", app=app, after=after)
     events = tuple(SentEvent(*each) for each in outcomes)
-    return ReceivedEvents(len(new), recorded, events, early)
-
-
-def receive_events_strictly(
-    connection: sa.Connection,
-    app: str,
-    sent: Sequence[UserEventModel | CloudEventModel],
-    *,
-    is_list: bool,
-) -> ReceivedEvents:
-    """
-    Record what happened to users of *app*, as programs send it: all of it, or none.
-
-    Args:
-        sent: As the door read them.
-        is_list: Whether pointers begin with the number of the event, from 0.
-
-    Raises:
-        NotFoundError: No such small app.
-        InvalidDocumentError: An event is of a user that the app does not have, or is
-            yet to come: when a user was last seen would be wrong until then.
-    """
-    fetch_app(connection, app)
-    _refuse_odd(connection, app, sent, is_list=is_list)
-    return receive_events(connection, app, sent)
+    return ReceivedEvents(len(new), recorded, events)
 
 
 def _refuse_odd(
-    connection: sa.Connection,
     app: str,
     sent: Sequence[UserEventModel | CloudEventModel],
+    new: Sequence[NewEvent],
+    missing: Collection[str],
     *,
+    now: datetime,
     is_list: bool,
 ) -> None:
-    new = [_make_new(app, each) for each in sent]
-    missing = find_missing_users(connection, app, {each.user_id for each in new})
-    latest = read_clock(connection) + TOLERATED
     problems: list[Problem] = []
     for place, (event, each) in enumerate(zip(sent, new, strict=True)):
         is_cloud = isinstance(event, CloudEventModel)
@@ -143,7 +117,7 @@ def _refuse_odd(
             hint = "Add the user first, or send the id of one that it has."
             member = "subject" if is_cloud else "user"
             problems.append(Problem(f"{where}/{member}", message, hint))
-        if each.at is not None and each.at > latest:
+        if each.at is not None and each.at > now + TOLERATED:
             message = f"{format_instant(each.at)} is yet to come."
             hint = "Send events that have happened, with the instant at which they did."
             member = "time" if is_cloud else "at"
@@ -204,7 +178,7 @@ def replay_event(
         raise ConflictError(reason)
     source = f"{REPLAY_SOURCE}{event_id}"
     new = NewEvent(app, row.name, row.user_id, source=source, source_id=key)
-    ((new_id, outcome),) = record_each(connection, [new], correct=False)
+    ((new_id, outcome),) = record_each(connection, [new])
     if outcome is EventOutcome.RECORDED:
         after = {"event": str(new_id), "name": row.name, "user": row.user_id}
         of = "event", str(event_id), "replayed"

@@ -68,9 +68,7 @@ class EventOutcome(StrEnum):
     OUTDATED = "outdated"
 
 
-def record_events(
-    connection: sa.Connection, new: Sequence[NewEvent], *, correct: bool = False
-) -> int:
+def record_events(connection: sa.Connection, new: Sequence[NewEvent]) -> int:
     """
     Record events; ignore known ones, and a ``last_seen`` older than the known one.
 
@@ -78,7 +76,6 @@ def record_events(
 
     Args:
         new: In any order.
-        correct: Whether a ``last_seen`` also replaces a newer one, which was wrong.
 
     Returns:
         How many were new.
@@ -86,11 +83,11 @@ def record_events(
     Raises:
         NotFoundError: If the small app lacks one of the users; nothing is recorded.
     """
-    return count_recorded(record_each(connection, new, correct=correct))
+    return count_recorded(record_each(connection, new))
 
 
 def record_each(
-    connection: sa.Connection, new: Sequence[NewEvent], *, correct: bool
+    connection: sa.Connection, new: Sequence[NewEvent]
 ) -> list[tuple[UUID, EventOutcome]]:
     """
     Record events; return the id of each, and what became of it.
@@ -117,8 +114,6 @@ def record_each(
             "source_id": event.source_id,
         }
     given, inserted = [rows[event_id] for event_id in sorted(rows)], set[UUID]()
-    if correct:
-        _forget_seen(connection, given)
     for start in range(0, len(given), _CHUNK):
         found = connection.execute(
             insert(events)
@@ -175,24 +170,6 @@ def find_missing_users(
     """Return those of *ids* that are not users of *app*."""
     named = users.c.app == app, users.c.id.in_(select_given(connection, ids, sa.Text()))
     return set(ids) - set(connection.scalars(sa.select(users.c.id).where(*named)))
-
-
-def _forget_seen(connection: sa.Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Forget when users were last seen, except for what *rows* say."""
-    for row in rows:
-        if row["name"] != EventName.USER_LAST_SEEN:
-            continue
-        app, user_id, at = row["app"], row["user_id"], row["at"]
-        seen = (events.c.app == app, events.c.user_id == user_id)
-        is_other = sa.or_(events.c.id != row["id"], events.c.at != at)
-        other = (*seen, events.c.name == row["name"], is_other)
-        connection.execute(sa.delete(events).where(*other))
-        of_user = (
-            users.c.app == app,
-            users.c.id == user_id,
-            users.c.last_seen_at != at,
-        )
-        connection.execute(sa.update(users).where(*of_user).values(last_seen_at=None))
 
 
 def _update_users(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
-from actions.receive_events import ReceivedEvents, receive_events
+from actions.receive_events import receive_events
 from cli.connection import change_database
 from cli.options import (
     app_option,
     argument,
-    flag,
     option,
     read_instant,
     reading_document,
@@ -18,15 +16,11 @@ from cli.options import (
     takes_json,
     value,
 )
-from cli.output import err, out
+from cli.output import out
 from models.door.documents import read_event_object, read_events
 from models.errors import UsageError
 from models.event import CloudEventModel, UserEventModel
 from models.fields.instants import format_instant
-from models.units import format_age
-
-#: The most warnings about single events.
-_MOST = 10
 
 
 def _read(
@@ -76,39 +70,18 @@ def send(
     *,
     app: Annotated[str, app_option("Small app that the users belong to.")],
     sent: tuple[UserEventModel | CloudEventModel, ...],
-    correct: bool = flag(
-        "--correct", 'Let a "last seen" replace a later one, which was wrong.'
-    ),
 ) -> None:
     """
     Record events that happened to users.
 
-    Give a FILE, or --event and --user. An event that is known already changes nothing.
+    Give a FILE, or --event and --user. An event that is known already changes nothing;
+    one that is yet to come is refused.
     """
-    received = change_database(receive_events, app, sent, correct=correct)
+    received = change_database(
+        receive_events, app, sent, is_list=len(sent) != 1, places_users=False
+    )
     counts = {"received": received.received, "recorded": received.recorded}
     if not out().gave_json(counts):
         known = received.received - received.recorded
         also = f"; {known:,} changed nothing" if known else ""
         out().say(f"Recorded {received.recorded:,} of {received.received:,}{also}.")
-    _warn_of_future(received, sent)
-
-
-def _warn_of_future(
-    received: ReceivedEvents, sent: Sequence[UserEventModel | CloudEventModel]
-) -> None:
-    """Warn of events in the future; they are recorded, since clocks may differ."""
-    early = received.early
-    for place, ahead in early[:_MOST]:
-        event = sent[place]
-        member = "time" if isinstance(event, CloudEventModel) else "at"
-        pointer = f"/{member}" if len(sent) == 1 else f"/{place}/{member}"
-        at = event.time if isinstance(event, CloudEventModel) else event.at
-        assert at is not None  # an event without an instant is of now
-        age = format_age(ahead)
-        err().warn(
-            f"{pointer}: {format_instant(at)} is {age} in the future."
-            " If that is wrong, send the right instant with --correct."
-        )
-    if len(early) > _MOST:
-        err().warn(f"{len(early) - _MOST:,} more events are in the future.")

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from starlette.responses import Response
 
-from actions.receive_events import find_refusal, receive_events_strictly, replay_event
+from actions.receive_events import find_refusal, receive_events, replay_event
 from models.event import EventName, ReplayModel, UserEventModel
 from overview.events import EventFilter, fetch_detailed_event, fetch_event_part
 from serving.context import Context, Operator, Viewer
@@ -56,7 +56,7 @@ def send(context: Operator, form: Form) -> Response:
     context.narrow(app)
     asked = form.read(UserEventModel, "event")
     received = context.write_again(
-        partial(receive_events_strictly, app=app, sent=[asked], is_list=False)
+        partial(receive_events, app=app, sent=[asked], is_list=False)
     )
     (sent,) = received.events
     told = {

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from actions.receive_events import (
     ReceivedEvents,
     ReplayedEvent,
-    receive_events_strictly,
+    receive_events,
     replay_event,
 )
 from api.answers import ROOT, ListJson, answer_begun, answer_list
@@ -78,9 +78,7 @@ def send_events(context: Operator, app: str) -> Response:
     """
     sent = read_sent_events(context.request.headers, context.body)
     received = context.write_again(
-        partial(
-            receive_events_strictly, app=app, sent=sent.events, is_list=sent.is_list
-        )
+        partial(receive_events, app=app, sent=sent.events, is_list=sent.is_list)
     )
     return answer_begun(received)
 

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("small_app")
 def _send(engine: sa.Engine, name: str = "app.x") -> UUID:
     at = get_now(engine) - LONG_AGO
     new = [NewEvent("app", name, "ann", at)]
-    ((event_id, _),) = write_by(engine, record_each, new, correct=False)
+    ((event_id, _),) = write_by(engine, record_each, new)
     return event_id
 
 

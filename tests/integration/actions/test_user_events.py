@@ -42,13 +42,11 @@ def send(
     *user_ids: str,
     at: datetime | None = None,
     key: str | None = None,
-    correct: bool = False,
 ) -> int:
     return write_by(
         engine,
         record_events,
         [NewEvent("app", name, each, at, key) for each in user_ids],
-        correct=correct,
     )
 
 
@@ -144,41 +142,6 @@ def test_absence_is_noticed_once(engine: sa.Engine):
         tick(dispatcher, now + 11 * DAY + minutes * MINUTE)
 
     expected = make_operation_id(uid, (now + 11 * DAY).replace(microsecond=0), "ann")
-    assert [expected] == [row.id for row in fetch_all(engine)]
-
-
-@pytest.mark.parametrize("key", [None, "k"])
-def test_correction_replaces_a_later_sign_of_life(engine: sa.Engine, key: str | None):
-    """
-    Who was seen in the future by mistake was seen when the correction says, also if
-    it has the key of the mistake; an older sign of life alone changes nothing.
-    """
-    now = get_now(engine)
-    send(engine, SEEN, "ann", "bob", at=now + 30 * DAY, key=key)
-
-    ignored = send(engine, SEEN, "ann", at=now - DAY)
-    corrected = send(engine, SEEN, "ann", at=now - DAY, key=key, correct=True)
-    again = send(engine, SEEN, "ann", at=now - DAY, key=key, correct=True)
-
-    assert (0, 1, 0) == (ignored, corrected, again)
-    assert now - DAY == get_user(engine).last_seen_at
-    assert [(SEEN, "ann", now - DAY), (SEEN, "bob", now + 30 * DAY)] == fetch_events(
-        engine
-    )
-
-
-def test_absence_is_counted_from_the_correction(engine: sa.Engine):
-    """What waits for an absence is due when it would have been without the mistake."""
-    uid = post(engine, when={"after": SEEN, "delay": "P7D"}).uid
-    now = get_now(engine)
-    send(engine, SEEN, "ann", at=now + 30 * DAY)
-    dispatcher = make_dispatcher(engine)
-    tick(dispatcher, now)
-
-    send(engine, SEEN, "ann", at=now - DAY, correct=True)
-    tick(dispatcher, now + 6 * DAY)
-
-    expected = make_operation_id(uid, (now + 6 * DAY).replace(microsecond=0), "ann")
     assert [expected] == [row.id for row in fetch_all(engine)]
 
 

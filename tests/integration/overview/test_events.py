@@ -38,7 +38,7 @@ def _send(
 ) -> UUID:
     with writing(engine) as connection:
         new = NewEvent("app", name, user_id, at)
-        ((event_id, _),) = record_each(connection, [new], correct=False)
+        ((event_id, _),) = record_each(connection, [new])
         return event_id
 
 
@@ -155,7 +155,7 @@ def test_list_of_all_apps_has_all(engine: sa.Engine):
         post(engine, app, when={"on": "app.x"}).uid for app in ("app", "other")
     )
     _send(engine, "app.x")
-    write_by(engine, record_each, [NewEvent("other", "app.x", "ann")], correct=False)
+    write_by(engine, record_each, [NewEvent("other", "app.x", "ann")])
 
     with reading(engine) as connection:
         part = fetch_event_part(connection, None, EventFilter(), Page())

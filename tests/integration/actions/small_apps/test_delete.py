@@ -50,7 +50,7 @@ def test_deleted_app_is_nowhere(engine: sa.Engine):
     for use in (
         lambda: read_by(engine, fetch_app, "shop"),
         lambda: post(engine, "shop"),
-        lambda: write_by(engine, receive_events, "shop", [event]),
+        lambda: write_by(engine, receive_events, "shop", [event], is_list=False),
         lambda: write_by(engine, pause_target, "shop"),
         lambda: _delete(engine),
     ):
