@@ -289,9 +289,9 @@ def resend_lost_messages(
         return 0
     # By their ids, not in one statement: it would find out which they are for each that
     # is with the broker, if statistics say that none is.
-    given = select_given(connection, lost)
-    free = _select_free(_run.id.in_(given), QUEUED.of()).cte("free")
-    return _update(connection, _run.id.in_(sa.select(free)), **_PENDING)
+    given = _run.id.in_(select_given(connection, lost))
+    free = connection.scalars(_select_free(given, QUEUED.of())).all()
+    return _update(connection, _run.id.in_(select_given(connection, free)), **_PENDING)
 
 
 def _name_bound(kind: str, queue: Queue, lane: int) -> str:
