@@ -17,8 +17,6 @@ from models.timing import make_timing, timing_text
 from models.when import AfterEventModel, OnEventModel
 from tests.scheduling import MONDAY, make_document
 
-DAY = timedelta(days=1)
-
 
 def make_action(
     when: object, *, next_due_at: datetime = MONDAY, **changes: Any

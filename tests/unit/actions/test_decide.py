@@ -12,12 +12,9 @@ from actions.occurrences import Schedule, parse_timing
 from actions.when.rule import Rule
 from models.occurrence import LOOKBACK, make_missed_id, make_operation_id
 from models.operation_state import OperationState, Queue, Reason, Trigger
-from tests.scheduling import MINUTE, MONDAY, at
-from tests.unit.actions.deciding import DAY, Ticks, decide, make_action, missed, ran
+from tests.scheduling import DAY, MINUTE, MINUTELY, MONDAY, SECOND, at
+from tests.unit.actions.deciding import Ticks, decide, make_action, missed, ran
 from tests.unit.actions.rules import CountingRule, GridRule
-
-MINUTELY = {"cron_rule": "* * * * *"}
-SECOND = timedelta(seconds=1)
 
 
 def every_minute(first: str, last: str) -> list[datetime]:

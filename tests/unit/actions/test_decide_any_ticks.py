@@ -13,12 +13,8 @@ from actions.occurrences import parse_timing
 from actions.when.searching import find_occurrences
 from models.occurrence import LOOKBACK
 from models.operation_state import OperationState, Queue
-from tests.scheduling import MONDAY
+from tests.scheduling import MINUTELY, MONDAY, SECOND
 from tests.unit.actions.deciding import Ticks, make_action, missed, ran
-
-MINUTELY = {"cron_rule": "* * * * *"}
-SECOND = timedelta(seconds=1)
-
 
 WHENS = st.sampled_from(
     [

@@ -20,8 +20,8 @@ from models.decision import Decision
 from models.fields.delay import Delay, split_delay
 from models.occurrence import LOOKBACK, make_operation_id
 from models.operation_state import OperationState, Reason, Trigger
-from tests.scheduling import MINUTE, MONDAY, at
-from tests.unit.actions.deciding import DAY, decide_on, make_action, missed, ran
+from tests.scheduling import DAY, MINUTE, MONDAY, at
+from tests.unit.actions.deciding import decide_on, make_action, missed, ran
 from tests.unit.models.fields.moments import zones
 
 RESOLUTION = timedelta.resolution

@@ -22,6 +22,7 @@ from celery_app.task_answers import (
     read_failure,
 )
 from operations.foreign_tasks import ForeignTask, TaskAnswer
+from tests.unit.models.json_values import SCALARS, nest
 
 ONE = "the token"
 
@@ -193,11 +194,7 @@ def test_what_is_no_failure_tells_nothing(stored: bytes):
     assert read_failure(stored) is None
 
 
-_JSON = st.recursive(
-    st.none() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
-)
+_JSON = nest(SCALARS)
 
 
 @given(

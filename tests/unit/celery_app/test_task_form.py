@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 from redis.exceptions import ResponseError
 
 from celery_app.message_form import push_texts, show_arguments
+from tests.unit.models.json_values import SCALARS, nest
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=8,
-)
+VALUES = nest(SCALARS | st.floats())
 
 
 @given(st.dictionaries(st.text(), VALUES) | st.lists(VALUES))

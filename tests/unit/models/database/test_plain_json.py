@@ -8,30 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.database.plain_json import make_plain
+from tests.unit.models.json_values import nest
 
-WHOLE = st.recursive(
-    st.one_of(
-        st.none(),
-        st.booleans(),
-        st.integers(),
-        st.floats(-1e15, 1e15).filter(lambda number: str(number) != "-0.0"),
-        st.text(st.characters(exclude_characters="\0", codec="utf-8")),
-    ),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4),
-        st.dictionaries(
-            st.text(st.characters(exclude_characters="\0", codec="utf-8")), inner
-        ),
-    ),
-    max_leaves=10,
-)
-ANY = st.recursive(
-    st.one_of(st.floats(), st.text(st.characters())),
-    lambda inner: st.one_of(
-        st.lists(inner, max_size=4), st.dictionaries(st.text(st.characters()), inner)
-    ),
-    max_leaves=10,
-)
+GOOD = st.text(st.characters(exclude_characters="\0", codec="utf-8"))
+NUMBERS = st.floats(-1e15, 1e15).filter(lambda number: str(number) != "-0.0")
+WHOLE = nest(st.none() | st.booleans() | st.integers() | NUMBERS | GOOD, GOOD)
+ANY = nest(st.floats() | st.text(st.characters()), st.text(st.characters()))
 
 
 @given(WHOLE)

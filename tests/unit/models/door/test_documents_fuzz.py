@@ -27,6 +27,7 @@ from models.when import TimingModel
 from tests.unit.models.documents import ACTION
 from tests.unit.models.door.bad_apps import APPS, EVENTS
 from tests.unit.models.door.bad_documents import ACTIONS
+from tests.unit.models.json_values import nest
 
 pytestmark = pytest.mark.slow  # thousands of documents
 
@@ -58,13 +59,7 @@ SCALARS = (
     | TEXTS
     | st.sampled_from(["0 7 * * 1", "@daily", "Mon..Fri 09:00", "0 7 30 2 *"])
 )
-VALUES = st.recursive(
-    SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=6)
-    ),
-    max_leaves=12,
-)
+VALUES = nest(SCALARS, TEXTS)
 
 TIMES: list[object] = [
     {"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"},

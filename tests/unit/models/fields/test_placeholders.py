@@ -15,15 +15,10 @@ from models.fields.placeholders import (
     fill,
     find_names,
 )
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
-    max_leaves=10,
-)
+from tests.unit.models.json_values import SCALARS, nest
 
 
-@given(st.sampled_from(sorted(PLACEHOLDERS)), JSON, st.text(" \t", max_size=3))
+@given(st.sampled_from(sorted(PLACEHOLDERS)), nest(SCALARS), st.text(" \t", max_size=3))
 def test_one_placeholder_keeps_the_type(name: str, value: object, space: str):
     """However much space is around the name."""
     assert value == fill("{{" + space + name + space + "}}", {name: value})  # type: ignore[dict-item]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,9 +10,7 @@ import pytest
 from models.database.transaction import Answer
 from models.operation_state import Queue
 from operations.sending.order import Message, Sendable, find_back_lane
-from tests.scheduling import MONDAY
-
-SECOND = timedelta(seconds=1)
+from tests.scheduling import MONDAY, SECOND
 
 
 def make_row(number: int, **changes: Any) -> tuple[object, ...]:

@@ -11,18 +11,7 @@ from hypothesis import strategies as st
 
 from operations.adapters.sources import json_records
 from operations.adapters.sources.json_records import JsonRecordsError, iterate_records
-
-_VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=9),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner)
-    ),
-    max_leaves=5,
-)
+from tests.unit.models.json_values import SCALARS, nest
 
 
 class Dripping(io.BytesIO):
@@ -39,7 +28,7 @@ class Dripping(io.BytesIO):
 
 
 @given(
-    records=st.lists(st.dictionaries(st.text(max_size=3), _VALUES), max_size=5),
+    records=st.lists(st.dictionaries(st.text(max_size=3), nest(SCALARS)), max_size=5),
     size=st.integers(1, 20),
     indent=st.sampled_from([None, 2]),
     ascii_only=st.booleans(),
