@@ -56,52 +56,31 @@ IN_2026, IN_2027 = (
 EACH_MINUTE = make_weekly("* * * * *")
 
 
+NOTHING: tuple[list[datetime], list[datetime], list[object]] = [], [], []
+LATER = [(monday, monday + HOUR) for monday in MONDAYS]
+BOTH_DATES = make_once("2026-11-30T09:00:00", "2027-02-01T09:00:00")
+TWO_RUNS = make_weekly("0 7 * * 1", "0 9 * * 1")
+CASES = {
+    "same rule": (SEVEN, make_weekly("0 7 * * MON"), *NOTHING),
+    # however often it is due, it is not searched
+    "each minute": (EACH_MINUTE, EACH_MINUTE, *NOTHING),
+    "other time of a day": (SEVEN, make_weekly("0 8 * * 1"), [], [], LATER),
+    "other day": (SEVEN, make_weekly("0 7 * * 2"), TUESDAYS, MONDAYS, []),
+    "second run of a day": (SEVEN, TWO_RUNS, [m + 2 * HOUR for m in MONDAYS], [], []),
+    "new": (None, SEVEN, MONDAYS, [], []),
+    "waits for events now": (SEVEN, None, [], MONDAYS, []),
+    "never by time": (None, None, *NOTHING),
+    # what runs once moves whenever it is, even to another year
+    "other date": (
+        *(ONCE, make_once("2027-02-01T09:00:00")),
+        *([], [], [(IN_2026, IN_2027)]),
+    ),
+    "one date more": (ONCE, BOTH_DATES, [IN_2027], [], []),
+}
+
+
 @pytest.mark.parametrize(
-    ("old", "new", "added", "removed", "moved"),
-    [
-        pytest.param(SEVEN, make_weekly("0 7 * * MON"), [], [], [], id="same rule"),
-        # however often it is due, it is not searched
-        pytest.param(EACH_MINUTE, EACH_MINUTE, [], [], [], id="each minute"),
-        pytest.param(
-            SEVEN,
-            make_weekly("0 8 * * 1"),
-            [],
-            [],
-            [(monday, monday + HOUR) for monday in MONDAYS],
-            id="other time of a day",
-        ),
-        pytest.param(
-            SEVEN, make_weekly("0 7 * * 2"), TUESDAYS, MONDAYS, [], id="other day"
-        ),
-        pytest.param(
-            SEVEN,
-            make_weekly("0 7 * * 1", "0 9 * * 1"),
-            [each + 2 * HOUR for each in MONDAYS],
-            [],
-            [],
-            id="second run of a day",
-        ),
-        pytest.param(None, SEVEN, MONDAYS, [], [], id="new"),
-        pytest.param(SEVEN, None, [], MONDAYS, [], id="waits for events now"),
-        pytest.param(None, None, [], [], [], id="never by time"),
-        # what runs once moves whenever it is, even to another year
-        pytest.param(
-            ONCE,
-            make_once("2027-02-01T09:00:00"),
-            [],
-            [],
-            [(IN_2026, IN_2027)],
-            id="other date",
-        ),
-        pytest.param(
-            ONCE,
-            make_once("2026-11-30T09:00:00", "2027-02-01T09:00:00"),
-            [IN_2027],
-            [],
-            [],
-            id="one date more",
-        ),
-    ],
+    ("old", "new", "added", "removed", "moved"), CASES.values(), ids=CASES
 )
 def test_runs_are_added_removed_or_moved(
     old: Schedule | None,

@@ -21,7 +21,7 @@ from models.when import IntervalModel
 from tests.unit.models.fields.moments import make_locals, zone_names
 
 SECOND = timedelta(seconds=1)
-PARIS = "Europe/Paris"
+PARIS, APIA = "Europe/Paris", "Pacific/Apia"
 LATE = datetime(9990, 1, 1, tzinfo=UTC)
 #: The independent calendar, by the letter of the unit.
 CALENDARS = {
@@ -50,39 +50,22 @@ def make_rule(every: str, anchor: str, timezone: str = "UTC") -> IntervalRule:
         ("P1D", "2026-03-28T02:30", PARIS, "260328T0130 260329T0100 260330T0030"),
         ("P1D", "2026-10-24T02:30", PARIS, "261024T0030 261025T0030 261026T0130"),
         # the anchor in the second pass is an instant; the days after know no passes
-        (
-            "P1D",
-            "2026-10-25T02:30:00+01:00",
-            PARIS,
-            "261025T0130 261026T0130 261027T0130",
-        ),
+        ("P1D", "2026-10-25T02:30+01:00", PARIS, "261025T0130 261026T0130 261027T0130"),
         # mixed: the days on the calendar first, then n times the hours
         ("P1DT12H", "2026-03-27T12:00", PARIS, "260327T1100 260328T2300 260330T1000"),
         # counted from the anchor each time, so the 31st comes back
         ("P1M", "2027-01-31T00:00:00Z", "UTC", "270131T0000 270228T0000 270331T0000"),
         (
-            "P1Y",
-            "2024-02-29T06:00:00Z",
-            "UTC",
+            *("P1Y", "2024-02-29T06:00:00Z", "UTC"),
             "240229T0600 250228T0600 260228T0600 270228T0600 280229T0600",
         ),
         # mixed: the anchor plus n months plus n times the rest
-        (
-            "P1MT12H",
-            "2027-01-31T00:00:00Z",
-            "UTC",
-            "270131T0000 270228T1200 270401T0000",
-        ),
+        ("P1MT12H", "2027-01-31T00:00Z", "UTC", "270131T0000 270228T1200 270401T0000"),
         ("P1Y", "2025-03-29T02:30", PARIS, "250329T0130 260329T0100 270329T0030"),
         # 02:30 on the 25th of October 2026 comes twice: the first pass
         ("P1M", "2026-09-25T02:30", PARIS, "260925T0030 261025T0030 261125T0130"),
         # the 30th of December 2011 never came in Samoa
-        (
-            "P1M",
-            "2011-11-30T12:00",
-            "Pacific/Apia",
-            "111130T2200 120129T2200 120228T2200",
-        ),
+        ("P1M", "2011-11-30T12:00", APIA, "111130T2200 120129T2200 120228T2200"),
     ],
 )
 def test_grid(every: str, anchor: str, timezone: str, expected: str) -> None:

@@ -14,51 +14,26 @@ from operations.adapters.guarded_http import ForbiddenUrlError, GuardedClient, H
 MINUTE = timedelta(minutes=1)
 
 
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
-        ("93.184.216.34", True),
-        ("2606:2800:220:1:248:1893:25c8:1946", True),
-        ("127.0.0.1", False),
-        ("10.1.2.3", False),
-        ("172.16.0.1", False),
-        ("192.168.1.1", False),
-        ("169.254.169.254", False),
-        ("100.64.0.1", False),
-        ("0.0.0.0", False),  # noqa: S104 - an address to refuse
-        ("224.0.0.1", False),
-        ("255.255.255.255", False),
-        ("::", False),
-        ("::1", False),
-        ("fe80::1", False),
-        ("fd00::1", False),
-        ("ff02::1", False),
-        ("::ffff:127.0.0.1", False),
-        ("::ffff:93.184.216.34", True),
-        ("64:ff9b::7f00:1", False),
-        ("64:ff9b::5db8:d822", True),
-        ("2002:7f00:1::1", False),
-        ("2002:5db8:d822::1", True),
-        ("::7f00:1", False),
-        ("::ffff:0:7f00:1", False),
-        ("64:ff9b:1::7f00:1", False),
-        ("fec0::1", False),
-        ("3fff::1", False),
-        ("5f00::1", False),
-        ("192.88.99.1", False),
-        ("192.0.0.8", False),
-        ("192.0.0.255", False),
-        ("198.19.0.1", False),
-        ("203.0.113.7", False),
-        ("240.0.0.1", False),
-        ("2001:20::1", False),
-        ("2001:db8::1", False),
-        ("64:ff9b::c000:8", False),
-    ],
-)
-def test_only_addresses_of_the_internet_are_public(address: str, *, public: bool):
+PUBLIC = [
+    *("93.184.216.34", "2606:2800:220:1:248:1893:25c8:1946"),
+    *("::ffff:93.184.216.34", "64:ff9b::5db8:d822", "2002:5db8:d822::1"),
+]
+OTHERS = [
+    *("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254"),
+    *("100.64.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255", "192.88.99.1"),  # noqa: S104
+    *("192.0.0.8", "192.0.0.255", "198.19.0.1", "203.0.113.7", "240.0.0.1"),
+    *("::", "::1", "fe80::1", "fd00::1", "ff02::1", "fec0::1", "3fff::1", "5f00::1"),
+    *("2001:20::1", "2001:db8::1"),
+    # the same in disguise
+    *("::ffff:127.0.0.1", "64:ff9b::7f00:1", "64:ff9b:1::7f00:1", "64:ff9b::c000:8"),
+    *("2002:7f00:1::1", "::7f00:1", "::ffff:0:7f00:1"),
+]
+
+
+@pytest.mark.parametrize("address", [*PUBLIC, *OTHERS])
+def test_only_addresses_of_the_internet_are_public(address: str):
     """Private, loopback and link-local addresses are refused in any disguise."""
-    assert public == is_public(ipaddress.ip_address(address))
+    assert (address in PUBLIC) == is_public(ipaddress.ip_address(address))
 
 
 def test_refusal_names_the_setting_that_would_allow_it():

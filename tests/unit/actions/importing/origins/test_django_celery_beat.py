@@ -18,7 +18,10 @@ from tests.unit.actions.importing.documents import (
 STARS = dict.fromkeys(
     ("minute", "hour", "day_of_month", "month_of_year", "day_of_week"), "*"
 )
-TOKYO = {**STARS, "timezone": "Asia/Tokyo"}
+IN_TOKYO, IN_PARIS = {"timezone": "Asia/Tokyo"}, {"timezone": "Europe/Paris"}
+TOKYO = {**STARS, **IN_TOKYO}
+SEVEN = {**TOKYO, "minute": "0", "hour": "7"}
+ONCE = {"one_off": True}
 
 
 def django(kind: str, schedule: Any, **columns: Any) -> Imported:
@@ -39,39 +42,20 @@ def django(kind: str, schedule: Any, **columns: Any) -> Imported:
 @pytest.mark.parametrize(
     ("kind", "schedule", "columns", "when"),
     [
-        (
-            "crontab",
-            {**TOKYO, "minute": "0", "hour": "7"},
-            {},
-            {"cron_rule": "0 7 * * *", "timezone": "Asia/Tokyo"},
-        ),
-        (
-            "interval",
-            {"every": 3, "period": "days"},
-            {},
-            {"every": "P3D", "timezone": "Europe/Paris"},
-        ),
+        ("crontab", SEVEN, {}, {"cron_rule": "0 7 * * *", **IN_TOKYO}),
+        ("crontab", SEVEN, ONCE, {"due_date": "2026-11-22T22:00:00+00:00", **IN_TOKYO}),
+        ("interval", {"every": 3, "period": "days"}, {}, {"every": "P3D", **IN_PARIS}),
         (
             "interval",
             {"every": 2, "period": "hours"},
             {"last_run_at": "2026-11-01 01:02:03.5"},
-            {
-                "every": "PT2H",
-                "timezone": "Europe/Paris",
-                "anchor": "2026-11-01T01:02:03+00:00",
-            },
+            {"every": "PT2H", **IN_PARIS, "anchor": "2026-11-01T01:02:03+00:00"},
         ),
         (
             "clocked",
             {"clocked_time": "2026-12-01 08:00:00"},
-            {"one_off": True},
-            {"due_date": "2026-12-01T08:00:00+00:00", "timezone": "Europe/Paris"},
-        ),
-        (
-            "crontab",
-            {**TOKYO, "minute": "0", "hour": "7"},
-            {"one_off": True},
-            {"due_date": "2026-11-22T22:00:00+00:00", "timezone": "Asia/Tokyo"},
+            ONCE,
+            {"due_date": "2026-12-01T08:00:00+00:00", **IN_PARIS},
         ),
     ],
 )
@@ -85,14 +69,13 @@ def test_schedules_of_django(kind: str, schedule: Any, columns: Any, when: Any):
     [
         ("interval", {"every": 3, "period": "days"}, {}, "PT72H"),
         ("clocked", {"clocked_time": "2026-01-01 08:00:00"}, {}, "has passed"),
-        ("crontab", TOKYO, {"one_off": True}, "runs once"),
+        ("crontab", TOKYO, ONCE, "runs once"),
         (
-            "crontab",
-            TOKYO,
-            {"one_off": True, "enabled": False, "last_run_at": "2026-01-01 08:00:00"},
+            *("crontab", TOKYO),
+            {**ONCE, "enabled": False, "last_run_at": "2026-01-01 08:00:00"},
             "ran once, as it should",
         ),
-        ("crontab", TOKYO, {"one_off": True, "total_run_count": 1}, "ran once, as it"),
+        ("crontab", TOKYO, {**ONCE, "total_run_count": 1}, "ran once, as it should"),
         ("crontab", TOKYO, {"description": "for the board"}, "for the board"),
         ("crontab", TOKYO, {"args": "{"}, "could not be read"),
         ("", None, {}, "no schedule"),
