@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import NamedTuple
+
+import pytest
+
+from models.errors import InvalidDocumentError, Problem
 
 
 class Bad(NamedTuple):
@@ -25,6 +30,15 @@ ACTION: dict[str, object] = {
 ON_EVENT: dict[str, object] = {**ACTION, "when": {"on": "instance.user.created"}}
 APP: dict[str, object] = {"uid": "shop", "name": "Shop", "timezone": "Europe/Paris"}
 EVENT: dict[str, object] = {"event": "instance.user.last_seen", "user": "u1"}
+
+
+def find_problems(
+    read: Callable[..., object], *given: object, **how: object
+) -> tuple[Problem, ...]:
+    """Return what *read* says of what it must refuse."""
+    with pytest.raises(InvalidDocumentError) as caught:
+        read(*given, **how)
+    return caught.value.problems
 
 
 def action(**changes: object) -> str:

@@ -20,7 +20,7 @@ from models.door.documents import (
     read_event_object,
     read_events,
 )
-from models.errors import InvalidDocumentError, Problem
+from models.errors import InvalidDocumentError
 from models.event import EventName
 from models.operation_state import Overlap, Queue
 from models.when import AfterEventModel, CronModel, IntervalModel
@@ -29,6 +29,7 @@ from tests.unit.models.documents import (
     EVENT,
     Bad,
     action,
+    find_problems,
     on_event,
     steps,
     when,
@@ -37,16 +38,6 @@ from tests.unit.models.door.bad_apps import APPS, EVENTS
 from tests.unit.models.door.bad_documents import ACTIONS
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-
-
-def find_problems(
-    read: Callable[[str | bytes], object], text: str | bytes
-) -> tuple[Problem, ...]:
-    """Return what *read* says of a *text* that it must refuse."""
-    with pytest.raises(InvalidDocumentError) as caught:
-        read(text)
-
-    return caught.value.problems
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,9 @@ import pytest
 from pydantic import AfterValidator
 
 from models.door.documents import read_value
-from models.errors import InvalidDocumentError, RuleError
+from models.errors import RuleError
 from models.fields.strict_model import MOST_KEYS, DocumentModel, Most
+from tests.unit.models.documents import find_problems
 
 #: Values that were looked at.
 read: list[object] = []
@@ -33,12 +34,11 @@ class _Long(DocumentModel):
     named: Annotated[dict[str, _Noted], Most(10_000)] | None = None
 
 
-def find_problems(value: object) -> list[tuple[str, str]]:
+def refuse(value: object) -> list[tuple[str, str]]:
     """Return pointers and messages; note anew what is looked at."""
     read.clear()
-    with pytest.raises(InvalidDocumentError) as caught:
-        read_value(_Long, value, "document")
-    return [(each.pointer, each.message) for each in caught.value.problems]
+    found = find_problems(read_value, _Long, value, "document")
+    return [(each.pointer, each.message) for each in found]
 
 
 def test_what_is_right_is_read_whole():
@@ -58,7 +58,7 @@ def test_entries_are_counted_before_they_are_read(entries: Any):
     """None of too many is looked at."""
     key = "several" if isinstance(entries, list) else "named"
 
-    problems = find_problems({key: entries})
+    problems = refuse({key: entries})
 
     assert [
         (f"/{key}", "It has 10001 entries; at most 10000 are accepted.")
@@ -68,7 +68,7 @@ def test_entries_are_counted_before_they_are_read(entries: Any):
 
 def test_nothing_is_read_after_a_part_with_problems():
     """Those that are told have the numbers that they have in the whole."""
-    problems = find_problems({"several": [1] * 5050 + [-1, 1, -2] + [-3] * 4000})
+    problems = refuse({"several": [1] * 5050 + [-1, 1, -2] + [-3] * 4000})
 
     assert [
         ("/several/5050", "-1 is below zero."),
@@ -79,6 +79,6 @@ def test_nothing_is_read_after_a_part_with_problems():
 
 def test_keys_are_counted_before_they_are_read():
     """Each that is unknown would be compared with those that are known."""
-    problems = find_problems({f"k{n}": n for n in range(MOST_KEYS + 1)})
+    problems = refuse({f"k{n}": n for n in range(MOST_KEYS + 1)})
 
     assert [("", "It has 201 entries; at most 200 are accepted.")] == problems

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from models.door.documents import read_model
-from models.errors import InvalidDocumentError
 from models.fields.strict_model import DocumentModel
 from models.requests.actions import BackfillModel
 from models.requests.bulk_changes import BulkChangeModel
 from models.requests.notes import NoteModel, PauseModel
 from models.requests.operations import RetryModel
+from tests.unit.models.documents import find_problems
 
 
 def read(**given: Any) -> BulkChangeModel:
@@ -53,11 +53,10 @@ def test_filter_is_kept_as_it_was_written():
 )
 def test_what_is_wrong_is_told(given: dict[str, Any], pointer: str, words: str):
     """With the place, and what to write instead."""
-    with pytest.raises(InvalidDocumentError) as refused:
-        read(**{"filter": {}, "expected_count": 1, **given})
+    problems = find_problems(read, **{"filter": {}, "expected_count": 1, **given})
 
-    told = [each for each in refused.value.problems if each.pointer == pointer]
-    assert told, refused.value.problems
+    told = [each for each in problems if each.pointer == pointer]
+    assert told, problems
     assert words in str(told[0])
 
 
@@ -85,7 +84,8 @@ def test_note_that_no_list_could_show_is_refused(
     """Whatever it is about: a terminal that lists it would do as it says."""
     assert read_model(model, json.dumps({**given, "note": "why"}), noun="request")
 
-    with pytest.raises(InvalidDocumentError) as refused:
-        read_model(model, json.dumps({**given, "note": note}), noun="request")
+    (problem,) = find_problems(
+        read_model, model, json.dumps({**given, "note": note}), noun="request"
+    )
 
-    assert ["/note"] == [each.pointer for each in refused.value.problems]
+    assert "/note" == problem.pointer
