@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from models.operation_state import OperationState, Reason
 from operations.reasons import REASONS, STATES, read_reason
-
-PAGE = (Path(__file__).parents[3] / "docs" / "operations.md").read_text("utf-8")
-
-
-def read_table(header: str) -> dict[str, str]:
-    """Return the last column of a table of the page by the first, without markup."""
-    _, _, rest = PAGE.partition(f"| {header} |")
-    rows = rest.partition("\n\n")[0].splitlines()[2:]
-    cells = [[cell.strip() for cell in row.strip("| ").split(" | ")] for row in rows]
-    return {each[0].strip("`"): strip_markup(each[-1]) for each in cells}
+from tests.unit.models.test_operation_state import read_rows
 
 
 def strip_markup(text: str) -> str:
@@ -28,16 +18,17 @@ def strip_markup(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("header", "said"),
+    ("heading", "said"),
     [
-        ("reason", {each.value: REASONS[each] for each in Reason}),
-        ("state", {each.value: STATES[each] for each in OperationState}),
+        ("Reasons", {each.value: REASONS[each] for each in Reason}),
+        ("States", {each.value: STATES[each] for each in OperationState}),
     ],
-    ids=["reasons", "states"],
 )
-def test_docs_say_the_same(header: str, said: dict[str, str]):
+def test_docs_say_the_same(heading: str, said: dict[str, str]):
     """Whoever looks up what a page showed finds the very words, and each of them."""
-    assert said == read_table(header)
+    rows = read_rows(heading)
+
+    assert said == {row[0].strip("`"): strip_markup(row[-1]) for row in rows}
 
 
 @pytest.mark.parametrize(
