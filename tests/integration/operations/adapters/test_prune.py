@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, cast
 from uuid import uuid4
 
@@ -25,16 +26,28 @@ from operations.adapters.prune import DatabasePrune
 from operations.ports import Prunable
 from tests import scheduling
 from tests.database import execute, fetch_rows, note_walks
+from tests.scheduling import DAY, HOUR, MINUTE
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 APP = "../Demo"
 
+Row = dict[str, object]
 
-@pytest.fixture
-def engine(engine: sa.Engine) -> sa.Engine:
-    """Give a database with one small app."""
+
+@pytest.fixture(autouse=True)
+def _app(engine: sa.Engine) -> None:
+    """Give every test one small app."""
     execute(engine, small_apps.insert().values(uid=APP, name="Demo"))
-    return engine
+
+
+def prune_all(
+    engine: sa.Engine, kind: Prunable, before: datetime, *, batch: int
+) -> list[int]:
+    """Prune until nothing is left to be; return how many went in each batch."""
+    prune, counts = DatabasePrune(engine).prune, [-1]
+    while counts[-1] != 0:
+        counts.append(prune(kind, before=before, limit=batch))
+    return counts[1:]
 
 
 def fetch_left(engine: sa.Engine, column: sa.Column[Any]) -> set[Any]:
@@ -42,9 +55,7 @@ def fetch_left(engine: sa.Engine, column: sa.Column[Any]) -> set[Any]:
     return set(fetch_rows(engine, sa.select(column)).scalars())
 
 
-def make_operation(
-    at: datetime, state: str = "succeeded", **changes: object
-) -> dict[str, object]:
+def make_operation(at: datetime, state: str = "succeeded", **changes: object) -> Row:
     return {
         **scheduling.make_operation(action_uid="w", app=APP)._asdict(),
         "id": uuid4(),
@@ -54,29 +65,26 @@ def make_operation(
     }
 
 
-def make_action(uid: str, **changes: object) -> dict[str, object]:
-    return {
-        "uid": uid,
-        "app": APP,
-        "name": uid,
-        "revision": 1,
-        "document": {},
-        "active": True,
-        "queue": "quick",
-        "overlap": "allow",
-        "zone": "UTC",
-        "catch_up": "all",
-        "effective_from": NOW,
-        "created_at": NOW,
-        "updated_at": NOW,
-        **changes,
-    }
+def add_action(engine: sa.Engine, uid: str = "w", **changes: object) -> None:
+    given: Row = {"uid": uid, "name": uid, "app": APP, "zone": "UTC", "catch_up": "all"}
+    given |= {"revision": 1, "document": {}, "active": True}
+    given |= {"queue": "quick", "overlap": "allow"}
+    given |= dict.fromkeys(("effective_from", "created_at", "updated_at"), NOW)
+    execute(engine, scheduled_actions.insert().values({**given, **changes}))
+
+
+def add_revisions(engine: sa.Engine, days: Sequence[int], **changes: object) -> None:
+    """Add the revisions from the first on, recorded so many days ago."""
+    given = {"uid": "w", "document": {}, "active": True, "effective_from": NOW}
+    for number, age in enumerate(days, start=1):
+        row = {**given, "revision": number, "recorded_at": NOW - age * DAY}
+        row["change"] = changes.get(f"of_{number}", "replaced")
+        execute(engine, scheduled_action_revisions.insert().values(row))
 
 
 def test_operations_go_unless_their_occurrence_could_come_again(engine: sa.Engine):
     """Old final rows; not live or young ones, or what the next tick looks at."""
-    day = timedelta(days=1)
-    old, young, before = NOW - 60 * day, NOW - day, NOW - 30 * day
+    old, young = NOW - 60 * DAY, NOW - DAY
     kept = [
         make_operation(young),
         make_operation(old, "running", finished_at=None),
@@ -85,28 +93,18 @@ def test_operations_go_unless_their_occurrence_could_come_again(engine: sa.Engin
     ]
     gone = [
         make_operation(old),
-        make_operation(old - day, "missed", finished_at=None),
+        make_operation(old - DAY, "missed", finished_at=None),
         make_operation(old, occurrence=None),
-        make_operation(old - day, action_uid="behind"),
+        make_operation(old - DAY, action_uid="behind"),
         make_operation(old, action_uid="deleted"),
     ]
-    with engine.begin() as connection:
-        connection.execute(
-            scheduled_actions.insert(),
-            [
-                make_action("w", next_due_at=NOW, deleted_at=None),
-                make_action("behind", next_due_at=old, deleted_at=None),
-                make_action("deleted", next_due_at=old, deleted_at=NOW),
-            ],
-        )
-        connection.execute(operations.insert(), kept + gone)
-    prune = DatabasePrune(engine).prune
+    add_action(engine, next_due_at=NOW)
+    add_action(engine, "behind", next_due_at=old)
+    add_action(engine, "deleted", next_due_at=old, deleted_at=NOW)
+    execute(engine, operations.insert(), kept + gone)
 
-    counts = [prune("operations", before=before, limit=3) for _ in range(3)]
-
-    left = fetch_left(engine, operations.c.id)
-    assert [3, 2, 0] == counts
-    assert {each["id"] for each in kept} == left
+    assert [3, 2, 0] == prune_all(engine, "operations", NOW - 30 * DAY, batch=3)
+    assert {each["id"] for each in kept} == fetch_left(engine, operations.c.id)
 
 
 def test_what_is_due_more_often_than_each_minute_goes_sooner(engine: sa.Engine):
@@ -114,7 +112,7 @@ def test_what_is_due_more_often_than_each_minute_goes_sooner(engine: sa.Engine):
     Of such tasks what the rule made; not a run that somebody asked for, and nothing of
     an action that is due each minute, or that cannot be read.
     """
-    old = NOW - timedelta(days=2)
+    old = NOW - 2 * DAY
     timings = {
         "second": '{"when":[{"every":"PT1S","anchor":"2026-01-01T00:00:00Z"}]}',
         "minute": '{"when":[{"cron_rule":"* * * * *","timezone":"UTC"}]}',
@@ -127,210 +125,104 @@ def test_what_is_due_more_often_than_each_minute_goes_sooner(engine: sa.Engine):
         make_operation(old, action_uid="minute"),
         make_operation(old, action_uid="unreadable"),
     ]
-    with engine.begin() as connection:
-        connection.execute(
-            scheduled_actions.insert(),
-            [
-                make_action(uid, queue="tasks", timing=timing, next_due_at=NOW)
-                for uid, timing in timings.items()
-            ],
-        )
-        connection.execute(operations.insert(), [gone, *kept])
-    prune, before = DatabasePrune(engine).prune, NOW - timedelta(days=1)
+    for uid, timing in timings.items():
+        add_action(engine, uid, queue="tasks", timing=timing, next_due_at=NOW)
+    execute(engine, operations.insert(), [gone, *kept])
 
-    counts = [
-        prune("operations_below_minute", before=before, limit=9) for _ in range(2)
-    ]
+    counts = prune_all(engine, "operations_below_minute", NOW - DAY, batch=9)
 
-    left = fetch_left(engine, operations.c.id)
     assert [1, 0] == counts
-    assert {each["id"] for each in kept} == left
+    assert {each["id"] for each in kept} == fetch_left(engine, operations.c.id)
 
 
 def test_events_go_unless_an_action_waits_for_them(engine: sa.Engine):
     """An event stays for the longest delay that an action adds to it."""
-    day = timedelta(days=1)
     ages = {"seen": 60, "seen-older": 100, "created": 60, "created-young": 5}
-    with engine.begin() as connection:
-        connection.execute(
-            scheduled_actions.insert().values(
-                make_action("w", event="seen", delay="P2M", deleted_at=None)
-            )
-        )
-        connection.execute(
-            events.insert(),
-            [
-                {
-                    "id": uuid4(),
-                    "app": APP,
-                    "name": name.partition("-")[0],
-                    "user_id": name,
-                    "at": NOW - age * day,
-                    "recorded_at": NOW - age * day,
-                }
-                for name, age in ages.items()
-            ],
-        )
+    add_action(engine, event="seen", delay="P2M")
+    for user_id, age in ages.items():
+        row: Row = {"id": uuid4(), "app": APP, "name": user_id.partition("-")[0]}
+        row |= dict.fromkeys(("at", "recorded_at"), NOW - age * DAY)
+        execute(engine, events.insert().values(user_id=user_id, **row))
 
-    count = DatabasePrune(engine).prune("events", before=NOW - 30 * day, limit=10)
-
-    left = fetch_left(engine, events.c.user_id)
-    assert 2 == count
-    assert {"seen", "created-young"} == left
+    assert [2, 0] == prune_all(engine, "events", NOW - 30 * DAY, batch=10)
+    assert {"seen", "created-young"} == fetch_left(engine, events.c.user_id)
 
 
 def test_dead_leases_go_and_the_fence_stays(engine: sa.Engine):
     """The scheduler's own lease is never removed: its fence must not start again."""
-    day = timedelta(days=1)
-    execute(
-        engine,
-        leases.insert(),
-        [
-            {"name": "scheduler", "expires_at": NOW - day, "fence": 7},
-            {"name": "dead", "expires_at": NOW - day, "fence": 1},
-            {"name": "live", "expires_at": NOW + day, "fence": 1},
-        ],
-    )
+    rows = [
+        {"name": "scheduler", "expires_at": NOW - DAY, "fence": 7},
+        {"name": "dead", "expires_at": NOW - DAY, "fence": 1},
+        {"name": "live", "expires_at": NOW + DAY, "fence": 1},
+    ]
+    execute(engine, leases.insert(), rows)
 
-    count = DatabasePrune(engine).prune_leases(before=NOW)
-
-    left = fetch_left(engine, leases.c.name)
-    assert (1, {"scheduler", "live"}) == (count, left)
+    assert 1 == DatabasePrune(engine).prune_leases(before=NOW)
+    assert {"scheduler", "live"} == fetch_left(engine, leases.c.name)
 
 
 def test_revisions_go_unless_something_needs_them(engine: sa.Engine):
     """Kept: the current, that in force at the time, those of operations, and pauses."""
-    day = timedelta(days=1)
-    ages = {1: 90, 2: 80, 3: 70, 4: 60, 5: 50, 6: 40, 7: 20, 8: 10}
-    changes = {5: "paused"}
-    with engine.begin() as connection:
-        connection.execute(scheduled_actions.insert().values(make_action("w")))
-        for number, age in ages.items():
-            connection.execute(
-                scheduled_action_revisions.insert().values(
-                    uid="w",
-                    revision=number,
-                    document={},
-                    active=True,
-                    effective_from=NOW,
-                    change=changes.get(number, "replaced"),
-                    recorded_at=NOW - age * day,
-                )
-            )
-        connection.execute(
-            operations.insert().values(make_operation(NOW, action_revision=3))
-        )
-    prune = DatabasePrune(engine).prune
+    add_action(engine)
+    add_revisions(engine, [90, 80, 70, 60, 50, 40, 20, 10], of_5="paused")
+    execute(engine, operations.insert().values(make_operation(NOW, action_revision=3)))
 
-    counts = [prune("revisions", before=NOW - 30 * day, limit=2) for _ in range(3)]
-
-    with engine.connect() as connection:
-        kept = connection.execute(sa.select(scheduled_action_revisions.c.revision))
-        assert {3, 5, 6, 7, 8} == set(kept.scalars())
-    assert [2, 1, 0] == counts
+    assert [2, 1, 0] == prune_all(engine, "revisions", NOW - 30 * DAY, batch=2)
+    left = fetch_left(engine, scheduled_action_revisions.c.revision)
+    assert {3, 5, 6, 7, 8} == left
 
 
-def test_batch_of_revisions_is_looked_up(sqlite_engine: sa.Engine):
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_batch_of_revisions_is_looked_up(engine: sa.Engine):
     """Nobody walks all revisions to remove those that are known by their keys."""
-    revision = {"uid": "w", "document": {}, "active": True, "change": "replaced"}
-    revision |= {"effective_from": NOW, "recorded_at": NOW - timedelta(days=60)}
-    execute(sqlite_engine, small_apps.insert().values(uid=APP, name="Demo"))
-    execute(sqlite_engine, scheduled_actions.insert().values(make_action("w")))
-    for number in (1, 2, 3):
-        added = scheduled_action_revisions.insert().values(
-            {**revision, "revision": number}
-        )
-        execute(sqlite_engine, added)
-    walked = note_walks(sqlite_engine)
+    add_action(engine)
+    add_revisions(engine, [60] * 3)
+    walked = note_walks(engine)
 
-    assert 2 == DatabasePrune(sqlite_engine).prune("revisions", before=NOW, limit=9)
+    assert 2 == DatabasePrune(engine).prune("revisions", before=NOW, limit=9)
     assert scheduled_action_revisions.name not in walked
 
 
 def test_answers_go_when_nobody_asks_for_them_again(engine: sa.Engine):
     """The oldest first, in batches."""
-    hour = timedelta(hours=1)
     ages = {"a": 48, "b": 30, "c": 25, "d": 23, "e": 0}
-    execute(
-        engine,
-        idempotency_keys.insert(),
-        [
-            {
-                "caller": "key x",
-                "key": key,
-                "request": "digest",
-                "created_at": NOW - age * hour,
-            }
-            for key, age in ages.items()
-        ],
-    )
-    prune = DatabasePrune(engine).prune
+    rows = [{"key": key, "created_at": NOW - age * HOUR} for key, age in ages.items()]
+    same = {"caller": "key x", "request": "digest"}
+    execute(engine, idempotency_keys.insert(), [row | same for row in rows])
 
-    counts = [prune("answers", before=NOW - 24 * hour, limit=2) for _ in range(3)]
-
-    left = fetch_left(engine, idempotency_keys.c.key)
-    assert ([2, 1, 0], {"d", "e"}) == (counts, left)
+    assert [2, 1, 0] == prune_all(engine, "answers", NOW - 24 * HOUR, batch=2)
+    assert {"d", "e"} == fetch_left(engine, idempotency_keys.c.key)
 
 
 def test_sign_ins_go_when_they_have_expired(engine: sa.Engine):
     """Links and sessions alike, used or not."""
-    minute = timedelta(minutes=1)
-    execute(
-        engine,
-        sign_ins.insert(),
-        [
-            {
-                "digest": f"{kind} {age}",
-                "kind": kind,
-                "role": "viewer",
-                "created_at": NOW - 60 * minute,
-                "expires_at": NOW - age * minute,
-            }
-            for kind in ("link", "session")
-            for age in (2, 1, -1)
-        ],
-    )
-    prune = DatabasePrune(engine).prune
+    same = {"role": "viewer", "created_at": NOW - HOUR}
+    rows = [
+        {"digest": f"{kind} {age}", "kind": kind, "expires_at": NOW - age * MINUTE}
+        for kind in ("link", "session")
+        for age in (2, 1, -1)
+    ]
+    execute(engine, sign_ins.insert(), [row | same for row in rows])
 
-    counts = [prune("sign_ins", before=NOW, limit=3) for _ in range(3)]
-
-    left = fetch_left(engine, sign_ins.c.digest)
-    assert ([3, 1, 0], {"link -1", "session -1"}) == (counts, left)
+    assert [3, 1, 0] == prune_all(engine, "sign_ins", NOW, batch=3)
+    assert {"link -1", "session -1"} == fetch_left(engine, sign_ins.c.digest)
 
 
 @pytest.mark.parametrize("table", [bulk_changes, backfills], ids=lambda t: t.name)
 def test_requests_go_when_they_ended_long_ago(engine: sa.Engine, table: sa.Table):
     """Not those that are still under way, however old they are."""
-    day = timedelta(days=1)
-    own = {
-        "bulk_changes": {"kind": "cancel", "filter": {}, "total": 1},
-        "backfills": {
-            "app": "shop",
-            "action_uid": "a",
-            "from_at": NOW - 9 * day,
-            "until_at": NOW - 8 * day,
-            "which": "all",
-            "at_once": 1,
-            "total": 1,
-        },
-    }[table.name]
+    same: Row = {"requested_by": "ada", "created_at": NOW - 5 * DAY, "total": 1}
+    if table is bulk_changes:
+        same |= {"kind": "cancel", "filter": {}}
+    else:
+        same |= {"app": "shop", "action_uid": "a", "which": "all", "at_once": 1}
+        same |= {"from_at": NOW - 9 * DAY, "until_at": NOW - 8 * DAY}
     ids = {name: uuid4() for name in ("older", "old", "new", "open")}
-    ends = {"older": NOW - 4 * day, "old": NOW - 3 * day, "new": NOW, "open": None}
-    with engine.begin() as connection:
-        for name, id_ in ids.items():
-            connection.execute(
-                table.insert().values(
-                    id=id_,
-                    requested_by="ada",
-                    created_at=NOW - 5 * day,
-                    finished_at=ends[name],
-                    **own,
-                )
-            )
-    prune = DatabasePrune(engine).prune
+    ends = {"older": NOW - 4 * DAY, "old": NOW - 3 * DAY, "new": NOW, "open": None}
+    rows = [{**same, "id": ids[name], "finished_at": ends[name]} for name in ids]
+    execute(engine, table.insert(), rows)
 
-    kind = cast("Prunable", table.name)
-    counts = [prune(kind, before=NOW - day, limit=1) for _ in range(3)]
+    counts = prune_all(engine, cast("Prunable", table.name), NOW - DAY, batch=1)
 
-    left = fetch_left(engine, table.c.id)
-    assert ([1, 1, 0], {ids["new"], ids["open"]}) == (counts, left)
+    assert [1, 1, 0] == counts
+    assert {ids["new"], ids["open"]} == fetch_left(engine, table.c.id)
