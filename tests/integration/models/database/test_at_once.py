@@ -10,7 +10,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import make_engine, writing
+from models.database.engine import writing
 from models.database.postgresql import execute_at_once
 from models.database.tables import small_apps
 from models.errors import UnreachableError
@@ -94,49 +94,40 @@ def test_server_that_cannot_serve_is_away(postgres_engine: sa.Engine, state: str
         connection.exec_driver_sql(f"drop function {fail}()")
 
 
-def test_connection_that_was_cut_is_replaced(postgres_url: str):
+def test_connection_that_was_cut_is_replaced(ours: sa.Engine, other: sa.Engine):
     """Also one that lay idle in the pool while the server was restarted."""
-    engine = make_engine(postgres_url)
-    other = make_engine(postgres_url)
-    (pid,) = execute_at_once(engine, PID, {})
+    (pid,) = execute_at_once(ours, PID, {})
     execute_at_once(other, sa.text(f"select pg_terminate_backend({pid})"), {})
-    other.dispose()
 
     with pytest.raises(UnreachableError):
-        execute_at_once(engine, ADD, {"uid": "shop"})
+        execute_at_once(ours, ADD, {"uid": "shop"})
 
-    assert execute_at_once(engine, ADD, {"uid": "shop"}) is not None
-    engine.dispose()
+    assert execute_at_once(ours, ADD, {"uid": "shop"}) is not None
 
 
-def test_server_that_dies_while_we_connect_is_away(postgres_url: str):
+def test_server_that_dies_while_we_connect_is_away(ours: sa.Engine):
     """Also in what SQLAlchemy itself asks of the first connection."""
-    engine = make_engine(postgres_url)
 
-    @sa.event.listens_for(engine, "connect", insert=True)
+    @sa.event.listens_for(ours, "connect", insert=True)
     def _die(connection: psycopg.Connection[Any], _record: object) -> None:
         connection.close()
 
     with pytest.raises(UnreachableError):
-        execute_at_once(engine, PID, {})
-
-    engine.dispose()
+        execute_at_once(ours, PID, {})
 
 
-def test_statement_that_takes_too_long_costs_one_connection(postgres_url: str):
+def test_statement_that_takes_too_long_costs_one_connection(ours: sa.Engine):
     """Its own: the others of the pool are as good as they were."""
-    engine = make_engine(postgres_url)
-    with engine.connect() as connection, engine.connect() as other:
+    with ours.connect() as connection, ours.connect() as other:
         idle = {fetch_pid(connection), fetch_pid(other)}
     cancel = sa.text("select pg_cancel_backend(pg_backend_pid()), pg_sleep(9)")
 
     with pytest.raises(UnreachableError, match="user request"):
-        execute_at_once(engine, cancel, {})
+        execute_at_once(ours, cancel, {})
 
-    with engine.connect() as connection, engine.connect() as other:
+    with ours.connect() as connection, ours.connect() as other:
         now = {fetch_pid(connection), fetch_pid(other)}
     assert 1 == len(idle & now)
-    engine.dispose()
 
 
 def fetch_pid(connection: sa.Connection) -> int:
@@ -144,20 +135,18 @@ def fetch_pid(connection: sa.Connection) -> int:
     return pid
 
 
-def test_pool_that_is_used_up_is_no_mistake(postgres_url: str):
+def test_pool_that_is_used_up_is_no_mistake(ours: sa.Engine):
     """Whoever holds them all gives one back: the message returns to its queue."""
-    engine = make_engine(postgres_url)
-    pool: Any = engine.pool
+    pool: Any = ours.pool
     pool._timeout = 0.1  # no statement has so little
     with ExitStack() as claim:
         for _ in range(15):  # five kept open, ten more
-            claim.enter_context(engine.connect())
+            claim.enter_context(ours.connect())
 
         with pytest.raises(UnreachableError, match="QueuePool"):
-            execute_at_once(engine, PID, {})
+            execute_at_once(ours, PID, {})
 
-    assert execute_at_once(engine, PID, {}) is not None
-    engine.dispose()
+    assert execute_at_once(ours, PID, {}) is not None
 
 
 @pytest.mark.parametrize(

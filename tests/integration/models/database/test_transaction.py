@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from itertools import islice
 from typing import Any
@@ -69,16 +69,6 @@ def terminate_others(engine: sa.Engine) -> None:
         assert all(connection.scalars(others))
 
 
-@contextmanager
-def observing(url: str) -> Iterator[sa.Engine]:
-    """Give an engine of another process."""
-    engine = make_engine(url, timeout=timedelta(minutes=1))
-    try:
-        yield engine
-    finally:
-        engine.dispose()
-
-
 def test_answers_are_there_when_it_has_landed(engine: sa.Engine):
     """A later statement sees what an earlier one wrote."""
     with departing(engine) as flight:
@@ -111,28 +101,28 @@ def fail_in_flight(engine: sa.Engine, *, asks: bool) -> float:
         return 1 / 0
 
 
-def test_it_commits_though_nobody_waits(postgres_url: str):
+def test_it_commits_though_nobody_waits(ours: sa.Engine, other: sa.Engine):
     """No transaction stays open: whoever wants the rows next need not wait for us."""
-    with observing(postgres_url) as ours, observing(postgres_url) as other:
-        with departing(ours) as flight:
-            flight.ask(ADD, add("a"))
+    with departing(ours) as flight:
+        flight.ask(ADD, add("a"))
 
-        wait_until(lambda: ["a"] == fetch_uids(other))
-        wait_until(lambda: count_open(other) == 0)
-        rename(other)
-        flight.land()
+    wait_until(lambda: ["a"] == fetch_uids(other))
+    wait_until(lambda: count_open(other) == 0)
+    rename(other)
+    flight.land()
 
 
-def test_large_answer_that_nobody_reads_is_not_in_the_way(postgres_url: str):
+def test_large_answer_that_nobody_reads_is_not_in_the_way(
+    ours: sa.Engine, other: sa.Engine
+):
     """It has committed before it is read: nothing is locked."""
-    with observing(postgres_url) as ours, observing(postgres_url) as other:
-        with departing(ours) as flight:
-            flight.ask(ADD, add("a"))
-            found = flight.ask_after(MANY, {})
+    with departing(ours) as flight:
+        flight.ask(ADD, add("a"))
+        found = flight.ask_after(MANY, {})
 
-        wait_until(lambda: ["a"] == fetch_uids(other))
-        rename(other)
-        flight.land()
+    wait_until(lambda: ["a"] == fetch_uids(other))
+    rename(other)
+    flight.land()
 
     assert 30_000 == found.count == len(found.rows)
     assert 1_000 == len(found.rows[0][0])
@@ -167,40 +157,42 @@ def test_what_is_asked_after_it_hides_no_error(postgres_engine: sa.Engine):
     assert ["a"] == fetch_uids(postgres_engine)
 
 
-def test_network_that_takes_little_at_a_time_has_it_all_at_departure(postgres_url: str):
+def test_network_that_takes_little_at_a_time_has_it_all_at_departure(
+    ours: sa.Engine, other: sa.Engine
+):
     """
     What the driver has not sent when it departs would not be sent before it lands: a
     process that froze in between would hold its locks for ever.
     """
-    with observing(postgres_url) as ours, observing(postgres_url) as other:
 
-        @sa.event.listens_for(ours, "connect")
-        def _narrow(connection: psycopg.Connection[Any], _record: object) -> None:
-            with socket.socket(fileno=connection.fileno()) as wire:
-                wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
-                wire.detach()
+    @sa.event.listens_for(ours, "connect")
+    def _narrow(connection: psycopg.Connection[Any], _record: object) -> None:
+        with socket.socket(fileno=connection.fileno()) as wire:
+            wire.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)
+            wire.detach()
 
-        with departing(ours) as flight:
-            flight.ask(ADD, {"uid": "a", "called": "x" * 400_000})
+    with departing(ours) as flight:
+        flight.ask(ADD, {"uid": "a", "called": "x" * 400_000})
 
-        wait_until(lambda: ["a"] == fetch_uids(other))
-        flight.land()
+    wait_until(lambda: ["a"] == fetch_uids(other))
+    flight.land()
 
 
-def test_process_that_freezes_before_it_departs_frees_its_locks(postgres_url: str):
+def test_process_that_freezes_before_it_departs_frees_its_locks(
+    postgres_url: str, other: sa.Engine
+):
     """
     What it has asked is not sent yet: for a server that waits for the rest of what was
     sent, the transaction is not idle, and no timeout ends it.
     """
     # Long enough for a machine that stands still between two statements.
     ours = make_engine(postgres_url, timeout=timedelta(seconds=4))
-    with observing(postgres_url) as other:
-        fly(other, "a")
+    fly(other, "a")
 
-        with pytest.raises(UnreachableError):
-            freeze(ours, lambda: rename(other))
+    with pytest.raises(UnreachableError):
+        freeze(ours, lambda: rename(other))
 
-        assert ["renamed"] == list(fetch_rows(other, NAMES).scalars())
+    assert ["renamed"] == list(fetch_rows(other, NAMES).scalars())
     ours.dispose()
 
 
@@ -216,37 +208,39 @@ def rename(engine: sa.Engine) -> None:
     execute(engine, RENAME, {"called": "renamed"})
 
 
-def test_session_that_ends_in_flight_means_the_database_is_away(postgres_url: str):
+def test_session_that_ends_in_flight_means_the_database_is_away(
+    ours: sa.Engine, other: sa.Engine
+):
     """The pool has no part of it afterwards."""
-    with observing(postgres_url) as ours, observing(postgres_url) as other:
-        with departing(ours) as flight:
-            flight.ask(ADD, add("a"))
-        wait_until(lambda: ["a"] == fetch_uids(other))
-        terminate_others(other)
+    with departing(ours) as flight:
+        flight.ask(ADD, add("a"))
+    wait_until(lambda: ["a"] == fetch_uids(other))
+    terminate_others(other)
 
-        with pytest.raises(UnreachableError, match="the database did not answer"):
-            flight.land()
-
-        assert ["a"] == fetch_uids(ours)
-        with departing(ours) as flight:
-            flight.ask(ADD, add("b"))
+    with pytest.raises(UnreachableError, match="the database did not answer"):
         flight.land()
-        assert ["a", "b"] == fetch_uids(ours)
+
+    assert ["a"] == fetch_uids(ours)
+    with departing(ours) as flight:
+        flight.ask(ADD, add("b"))
+    flight.land()
+    assert ["a", "b"] == fetch_uids(ours)
 
 
-def test_statement_that_fails_in_flight_takes_all_with_it(postgres_url: str):
+def test_statement_that_fails_in_flight_takes_all_with_it(
+    ours: sa.Engine, other: sa.Engine
+):
     """
     The error is that of the statement, not of those that were skipped after it, whether
     it is noticed before the departure or at the landing; nothing stays locked.
     """
-    with observing(postgres_url) as ours, observing(postgres_url) as other:
-        fly(ours, "a")
+    fly(ours, "a")
 
-        with pytest.raises(sa.exc.IntegrityError, match="pk_small_apps"):
-            fly(ours, "b", "a", "c", before=lambda: count_open(other) == 0)
+    with pytest.raises(sa.exc.IntegrityError, match="pk_small_apps"):
+        fly(ours, "b", "a", "c", before=lambda: count_open(other) == 0)
 
-        assert ["a"] == fetch_uids(ours)
-        assert 0 == count_open(other)
+    assert ["a"] == fetch_uids(ours)
+    assert 0 == count_open(other)
 
 
 def fly(
@@ -272,18 +266,17 @@ def test_error_that_the_data_shows_is_no_outage(postgres_engine: sa.Engine):
     assert [] == fetch_uids(postgres_engine)
 
 
-def test_flight_that_is_abandoned_gives_no_connection_back(postgres_url: str):
+def test_flight_that_is_abandoned_gives_no_connection_back(ours: sa.Engine):
     """Whether it commits is not known; the next flight is another one."""
-    with observing(postgres_url) as ours:
-        with departing(ours) as flight:
-            flight.ask(ADD, add("a"))
-        flight.abandon()
-        with departing(ours) as flight:
-            asked = flight.ask(NAMES, {})
-        flight.land()
+    with departing(ours) as flight:
+        flight.ask(ADD, add("a"))
+    flight.abandon()
+    with departing(ours) as flight:
+        asked = flight.ask(NAMES, {})
+    flight.land()
 
-        assert asked.count in {0, 1}
-        assert ours.pool.checkedout() == 0  # type: ignore[attr-defined]  # of a queue pool
+    assert asked.count in {0, 1}
+    assert ours.pool.checkedout() == 0  # type: ignore[attr-defined]  # of a queue pool
 
 
 # -- rows that the server keeps ------------------------------------------------
@@ -312,44 +305,45 @@ def test_all_rows_come_in_order(postgres_engine: sa.Engine):
     assert [] == fetch_uids(postgres_engine)
 
 
-def test_no_transaction_is_open_while_rows_are_kept(postgres_url: str):
+def test_no_transaction_is_open_while_rows_are_kept(ours: sa.Engine, other: sa.Engine):
     """They hold up no vacuum, and no lock; a row is as it was at first."""
-    with observing(postgres_url) as ours, observing(postgres_url) as other:
-        with departing(ours) as flight:
-            for number in range(3):
-                flight.ask(ADD, add(str(number)))
-        flight.land()
-        with closing(stream_kept(ours, NAMES, {})) as rows:
-            assert ("the app 0",) == next(rows)
-            assert 0 == count_open(other)
-            rename(other)
-
-            assert [("the app 1",), ("the app 2",)] == list(rows)
-
-
-def test_stream_that_is_closed_early_leaves_nothing_behind(postgres_url: str):
-    """No cursor, no transaction, no connection that nobody gives back."""
-    with observing(postgres_url) as ours, observing(postgres_url) as other:
-        rows = stream_kept(ours, NUMBERS, {"last": 3 * FETCHED_AT_ONCE})
-        assert [(1,), (2,)] == list(islice(rows, 2))
-        rows.close()
-
-        assert 0 == count_cursors(ours)
+    with departing(ours) as flight:
+        for number in range(3):
+            flight.ask(ADD, add(str(number)))
+    flight.land()
+    with closing(stream_kept(ours, NAMES, {})) as rows:
+        assert ("the app 0",) == next(rows)
         assert 0 == count_open(other)
-        assert 0 == ours.pool.checkedout()  # type: ignore[attr-defined]  # of a queue pool
+        rename(other)
+
+        assert [("the app 1",), ("the app 2",)] == list(rows)
 
 
-def test_stream_of_a_session_that_ended_means_the_database_is_away(postgres_url: str):
+def test_stream_that_is_closed_early_leaves_nothing_behind(
+    ours: sa.Engine, other: sa.Engine
+):
+    """No cursor, no transaction, no connection that nobody gives back."""
+    rows = stream_kept(ours, NUMBERS, {"last": 3 * FETCHED_AT_ONCE})
+    assert [(1,), (2,)] == list(islice(rows, 2))
+    rows.close()
+
+    assert 0 == count_cursors(ours)
+    assert 0 == count_open(other)
+    assert 0 == ours.pool.checkedout()  # type: ignore[attr-defined]  # of a queue pool
+
+
+def test_stream_of_a_session_that_ended_means_the_database_is_away(
+    ours: sa.Engine, other: sa.Engine
+):
     """Rows that were fetched before are no promise of the others."""
-    with observing(postgres_url) as ours, observing(postgres_url) as other:
-        rows = stream_kept(ours, NUMBERS, {"last": 3 * FETCHED_AT_ONCE})
-        assert (1,) == next(rows)
-        terminate_others(other)
+    rows = stream_kept(ours, NUMBERS, {"last": 3 * FETCHED_AT_ONCE})
+    assert (1,) == next(rows)
+    terminate_others(other)
 
-        with pytest.raises(UnreachableError, match="the database did not answer"):
-            list(rows)
+    with pytest.raises(UnreachableError, match="the database did not answer"):
+        list(rows)
 
-        assert [] == fetch_uids(ours)
+    assert [] == fetch_uids(ours)
 
 
 def test_statement_that_is_wrong_is_no_outage(postgres_engine: sa.Engine):
