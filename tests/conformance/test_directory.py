@@ -17,7 +17,11 @@ from tests.unit.operations.fakes import FakeDirectory
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 ANN = User("ann", "ann@example.org")
 BEN = User(
-    "ben", "ben@example.org", locale="fr", groups=frozenset({"g"}), activated_at=NOW
+    "ben",
+    "ben@example.org",
+    locale="fr",
+    groups=frozenset({"g", "h"}),
+    activated_at=NOW,
 )
 HELLO = Template("hello", "Hello", "Text", None)
 BYE = Template("bye", "Bye", None, "<p>")
@@ -46,8 +50,17 @@ def directory(request: pytest.FixtureRequest) -> Directory:
                     activated_at=user.activated_at,
                 )
             )
+        # another app has a user of the same id, in a group of the same name
+        connection.execute(small_apps.insert().values(uid="else", name="Else"))
+        stranger = {"app": "else", "id": "ann", "email": "z@example.org"}
+        connection.execute(users.insert().values(stranger))
         connection.execute(
-            memberships.insert().values(app="shop", group_name="g", user_id="ben")
+            memberships.insert(),
+            [
+                {"app": "shop", "group_name": "g", "user_id": "ben"},
+                {"app": "shop", "group_name": "h", "user_id": "ben"},
+                {"app": "else", "group_name": "g", "user_id": "ann"},
+            ],
         )
         for each in (HELLO, BYE):
             connection.execute(

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from dispatch.manual_runs import REFRESH_NAME, refresh_now
 from dispatch.upkeep import do_all
 from models.database.engine import Author, writing
-from models.database.tables import changes, scheduled_actions
+from models.database.tables import scheduled_actions
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import Overlap
 from operations.record import QUEUE_LIMIT
@@ -21,6 +21,7 @@ from tests.scheduling import (
     count_revisions,
     edit,
     fetch_all,
+    fetch_noted,
     get,
     get_now,
     make_dispatcher,
@@ -54,8 +55,7 @@ def test_same_request_is_the_same_refresh(engine: sa.Engine):
 
     assert first == _refresh(engine, "a", request="digest")
     assert first != _refresh(engine, "a", request="other")
-    noted = sa.select(changes).where(changes.c.change == "refresh asked for")
-    assert 2 == len(fetch_rows(engine, noted).all())
+    assert 2 == len(fetch_noted(engine, "data"))
 
 
 def test_worker_gets_what_was_asked_for(engine: sa.Engine):
@@ -160,8 +160,7 @@ def test_request_is_noted(engine: sa.Engine):
     """Who asked for what, and the operation that does it."""
     operation_id = _refresh(engine, "a")
 
-    kept = changes.c
-    row = fetch_rows(engine, sa.select(changes).where(kept.kind == "data")).one()
+    (row,) = fetch_noted(engine, "data")
     assert ("app", "refresh asked for", "ann") == (row.subject, row.change, row.by)
     assert {"operation": str(operation_id), "domains": ["a"], "force": False} == (
         row.after

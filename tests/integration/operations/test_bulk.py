@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import Author, make_engine, read_clock, reading, writing
-from models.database.tables import changes, deliveries, operation_steps, operations
+from models.database.tables import deliveries, operation_steps, operations
 from models.operation_state import LIVE_STATES, OperationState, Overlap, Queue, Reason
 from models.paging import Page, Position
 from operations.cancel_and_retry import CHANGED, Changed, OperationChange, change_page
@@ -27,6 +27,7 @@ from tests.scheduling import (
     add_revision,
     add_steps,
     edit,
+    fetch_noted,
     get,
     get_now,
     make_operation,
@@ -277,9 +278,7 @@ def test_each_change_is_noted(engine: sa.Engine):
     change_all(engine, "cancel", OperationFilter(), at=counted.at, author=ann, batch=1)
     change_all(engine, "retry", OperationFilter(), at=counted.at, author=ann)
 
-    rows = fetch_rows(
-        engine, sa.select(changes).where(changes.c.kind == "operation")
-    ).all()
+    rows = fetch_noted(engine, "operation")
     noted = [(row.subject, row.change, row.before, row.after) for row in rows]
     pending, canceled = {"state": "pending"}, {"state": "canceled"}
     assert sorted(

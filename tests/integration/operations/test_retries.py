@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from actions.posting.post import delete_action
 from dispatch.manual_runs import run_now
 from models.database.engine import Author, writing
-from models.database.tables import changes, deliveries, operation_steps
+from models.database.tables import deliveries, operation_steps
 from models.errors import ConflictError, NotFoundError, StepError, UsageError
 from models.operation_state import LIVE_STATES, OperationState, Overlap
 from operations.cancel_and_retry import (
@@ -29,6 +29,7 @@ from tests.scheduling import (
     add_runs,
     edit,
     fetch_all,
+    fetch_noted,
     get,
     get_steps,
     make_operation,
@@ -256,8 +257,7 @@ def test_changes_are_noted(failed: sa.Engine):
     with pytest.raises(ConflictError), writing(failed, author=BY) as connection:
         cancel_or_refuse(connection, DAILY.id)
 
-    rows = fetch_rows(failed, sa.select(changes).order_by(changes.c.number)).all()
-    noted = [row for row in rows if row.kind == "operation"]
+    noted = fetch_noted(failed, "operation")
     assert [("retried", "ann"), ("canceled", "ann")] == [
         (row.change, row.by) for row in noted
     ]

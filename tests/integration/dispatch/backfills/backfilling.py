@@ -17,6 +17,7 @@ from models.occurrence import make_operation_id
 from models.requests.actions import BackfillModel, Which
 from tests.database import fetch_rows, read_by
 from tests.scheduling import (
+    DAY,
     MONDAY,
     at,
     edit,
@@ -28,7 +29,6 @@ from tests.scheduling import (
     record_all,
 )
 
-DAY = timedelta(days=1)
 #: Of the week that tests look at, from Monday.
 SEVENS = [at("07:00", MONDAY + number * DAY) for number in range(7)]
 UNTIL = MONDAY + 7 * DAY

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from uuid import uuid4
 
 import pytest
@@ -14,7 +13,6 @@ from models.errors import ConflictError, UsageError
 from models.occurrence import make_missed_id
 from models.requests.actions import Which
 from tests.integration.dispatch.backfills.backfilling import (
-    DAY,
     SEVENS,
     UNTIL,
     plan,
@@ -22,6 +20,8 @@ from tests.integration.dispatch.backfills.backfilling import (
     record_state,
 )
 from tests.scheduling import (
+    DAY,
+    HOUR,
     MONDAY,
     edit_action,
     get_now,
@@ -29,9 +29,6 @@ from tests.scheduling import (
     post,
     record_all,
 )
-
-HOUR = timedelta(hours=1)
-
 
 pytestmark = pytest.mark.usefixtures("small_app")
 
@@ -52,9 +49,8 @@ def add_missed(engine: sa.Engine, uid: str) -> None:
     )
 
 
-def test_each_occurrence_says_what_is_recorded_of_it(engine: sa.Engine):
+def test_each_occurrence_says_what_is_recorded_of_it(engine: sa.Engine, uid: str):
     """One row for a whole outage counts for each occurrence in it."""
-    uid = post_daily(engine)
     record_state(engine, uid, SEVENS[0], "succeeded")
     record_state(engine, uid, SEVENS[1], "failed", reason="step failed: x")
     add_missed(engine, uid)
@@ -74,9 +70,8 @@ def test_each_occurrence_says_what_is_recorded_of_it(engine: sa.Engine):
     ] == [(e.occurrence, e.recorded, e.reason, e.runs) for e in found]
 
 
-def test_ranges_of_missed_occurrences_may_overlap(engine: sa.Engine):
+def test_ranges_of_missed_occurrences_may_overlap(engine: sa.Engine, uid: str):
     """A shorter one in a longer one hides nothing; one before the period is out."""
-    uid = post_daily(engine)
     week_before = SEVENS[0] - 7 * DAY
     for first, last, reason in [
         (SEVENS[3], SEVENS[5], "long"),
@@ -109,10 +104,9 @@ def test_ranges_of_missed_occurrences_may_overlap(engine: sa.Engine):
     ],
 )
 def test_what_succeeded_or_is_live_is_never_chosen(
-    engine: sa.Engine, which: Which, chosen: list[str]
+    engine: sa.Engine, uid: str, which: Which, chosen: list[str]
 ):
     """Nor what failed, unless somebody asks for it."""
-    uid = post_daily(engine)
     states = ["succeeded", "failed", "pending", "queued", "running"]
     for occurrence, state in zip(SEVENS, [*states, "canceled", "skipped"], strict=True):
         record_state(engine, uid, occurrence, state)
@@ -120,9 +114,8 @@ def test_what_succeeded_or_is_live_is_never_chosen(
     assert chosen == [str(e.recorded) for e in plan(engine, uid, which=which).chosen]
 
 
-def test_what_the_next_tick_decides_is_left_to_it(engine: sa.Engine):
+def test_what_the_next_tick_decides_is_left_to_it(engine: sa.Engine, uid: str):
     """It would be recorded twice over otherwise: once late, once as a backfill."""
-    uid = post_daily(engine)
     edit_action(engine, uid, next_due_at=SEVENS[5])
 
     found = plan(engine, uid).occurrences
@@ -131,17 +124,15 @@ def test_what_the_next_tick_decides_is_left_to_it(engine: sa.Engine):
     assert not any(e.runs for e in found[5:])
 
 
-def test_what_a_pause_left_out_is_nothing(engine: sa.Engine):
+def test_what_a_pause_left_out_is_nothing(engine: sa.Engine, uid: str):
     """No tick decides about it any more."""
-    uid = post_daily(engine)
     edit_action(engine, uid, next_due_at=SEVENS[5], paused_at=SEVENS[5])
 
     assert {"nothing": 7} == plan(engine, uid).by_recorded
 
 
-def test_what_may_have_been_pruned_does_not_run(engine: sa.Engine):
+def test_what_may_have_been_pruned_does_not_run(engine: sa.Engine, uid: str):
     """It may have succeeded: nobody knows any more. Before the action nothing ran."""
-    uid = post_daily(engine)
     edit_action(engine, uid, created_at=MONDAY + 2 * DAY)
     kept = get_now(engine) - (MONDAY + 4 * DAY)
 
@@ -175,10 +166,8 @@ def test_jitter_that_is_yet_to_come_is_left_to_the_tick(engine: sa.Engine):
     assert Recorded.UNDECIDED == found.recorded
 
 
-def test_period_that_is_none_is_refused(engine: sa.Engine):
+def test_period_that_is_none_is_refused(engine: sa.Engine, uid: str):
     """What is yet to come runs by itself; without an end it is now."""
-    uid = post_daily(engine)
-
     with pytest.raises(UsageError, match="later than now"):
         plan(engine, uid, until=get_now(engine) + HOUR)
     with pytest.raises(UsageError, match="not before"):
@@ -187,11 +176,10 @@ def test_period_that_is_none_is_refused(engine: sa.Engine):
 
 
 def test_too_many_are_refused_with_a_way_out(
-    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+    engine: sa.Engine, uid: str, monkeypatch: pytest.MonkeyPatch
 ):
     """The message names the end of the first part."""
     monkeypatch.setattr(planning, "MOST_OCCURRENCES", 5)
-    uid = post_daily(engine)
 
     with pytest.raises(UsageError, match="2026-01-09T07:00:00Z: do it in parts"):
         plan(engine, uid)

@@ -26,7 +26,6 @@ from operations.cancel_and_retry import cancel, reopen
 from tests.database import execute, outlives, read_by, write_by
 from tests.integration.dispatch.backfills.backfilling import (
     ANN,
-    DAY,
     SEVENS,
     fetch_outcomes,
     get_backfill,
@@ -36,6 +35,9 @@ from tests.integration.dispatch.backfills.backfilling import (
     start,
 )
 from tests.scheduling import (
+    DAY,
+    HOUR,
+    MINUTELY,
     REFRESH,
     Clock,
     FakeSender,
@@ -53,8 +55,6 @@ from tests.scheduling import (
     record_all,
     tick,
 )
-
-HOUR = timedelta(hours=1)
 
 HOOK = {"call_webhook": {"url": "https://example.com/hook"}}
 
@@ -76,10 +76,10 @@ def send_all(engine: sa.Engine) -> None:
             edit(engine, row.id, state="queued", sent_at=get_now(engine))
 
 
-def test_as_many_at_once_as_were_asked_for(engine: sa.Engine):
+def test_as_many_at_once_as_were_asked_for(
+    engine: sa.Engine, uid: str, backfiller: Backfiller
+):
     """The oldest first; the next follow when those are final."""
-    uid = post_daily(engine)
-    backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=3)
 
     backfiller.look()
@@ -93,10 +93,10 @@ def test_as_many_at_once_as_were_asked_for(engine: sa.Engine):
     assert [*["recorded"] * 6, None] == fetch_outcomes(engine, backfill)
 
 
-def test_run_has_the_occurrences_own_id_and_says_what_it_is(engine: sa.Engine):
+def test_run_has_the_occurrences_own_id_and_says_what_it_is(
+    engine: sa.Engine, uid: str, backfiller: Backfiller
+):
     """Nothing tells it from the run that it makes up for, but who asked for it."""
-    uid = post_daily(engine)
-    backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=1)
 
     backfiller.look()
@@ -113,10 +113,8 @@ def test_run_has_the_occurrences_own_id_and_says_what_it_is(engine: sa.Engine):
     assert (asked, 1) == (row.triggered_by, row.fence)
 
 
-def test_it_ends_when_all_is_final(engine: sa.Engine):
+def test_it_ends_when_all_is_final(engine: sa.Engine, uid: str, backfiller: Backfiller):
     """Not when the last was recorded."""
-    uid = post_daily(engine)
-    backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=7)
     backfiller.look()
     backfiller.look()
@@ -128,14 +126,15 @@ def test_it_ends_when_all_is_final(engine: sa.Engine):
     assert get_backfill(engine, backfill).finished_at is not None
 
 
-def test_what_failed_or_never_ran_is_reopened_as_by_a_retry(engine: sa.Engine):
+def test_what_failed_or_never_ran_is_reopened_as_by_a_retry(
+    engine: sa.Engine, uid: str, backfiller: Backfiller
+):
     """The same row, and three more attempts; the revision stays that of the row."""
-    uid = post_daily(engine)
     for occurrence, state in zip(SEVENS, ["failed", "skipped", "canceled"]):  # noqa: B905
         record_state(engine, uid, occurrence, state, attempt=2, reason="x", error="y")
     backfill = start(engine, uid, until=SEVENS[3])
 
-    make_backfiller(engine).look()
+    backfiller.look()
 
     assert [("pending", "schedule", None, None, 5)] * 3 == [
         (r.state, r.trigger, r.reason, r.error, r.attempts_allowed)
@@ -144,14 +143,15 @@ def test_what_failed_or_never_ran_is_reopened_as_by_a_retry(engine: sa.Engine):
     assert ["retried"] * 3 == fetch_outcomes(engine, backfill)
 
 
-def test_what_ran_meanwhile_is_left_as_it_is(engine: sa.Engine):
+def test_what_ran_meanwhile_is_left_as_it_is(
+    engine: sa.Engine, uid: str, backfiller: Backfiller
+):
     """Somebody was faster than the backfill: by a retry, or another backfill."""
-    uid = post_daily(engine)
     backfill = start(engine, uid, until=SEVENS[3])
     record_state(engine, uid, SEVENS[0], "succeeded")
     record_state(engine, uid, SEVENS[1], "running")
 
-    make_backfiller(engine).look()
+    backfiller.look()
 
     assert ["left: it is succeeded", "left: it is running", "recorded"] == (
         fetch_outcomes(engine, backfill)
@@ -160,22 +160,22 @@ def test_what_ran_meanwhile_is_left_as_it_is(engine: sa.Engine):
 
 
 def test_what_failed_meanwhile_is_left_if_only_missing_ones_were_asked_for(
-    engine: sa.Engine,
+    engine: sa.Engine, uid: str, backfiller: Backfiller
 ):
     """As if it had failed before."""
-    uid = post_daily(engine)
     backfill = start(engine, uid, which=Which.MISSING, until=SEVENS[1])
     operation = record_state(engine, uid, SEVENS[0], "failed")
 
-    make_backfiller(engine).look()
+    backfiller.look()
 
     assert ["left: it is failed"] == fetch_outcomes(engine, backfill)
     assert "failed" == get(engine, operation).state
 
 
-def test_two_backfills_of_the_same_run_each_occurrence_once(engine: sa.Engine):
+def test_two_backfills_of_the_same_run_each_occurrence_once(
+    engine: sa.Engine, uid: str
+):
     """Their ids are the same."""
-    uid = post_daily(engine)
     start(engine, uid, at_once=7)
     second = start(engine, uid, at_once=7)
 
@@ -185,10 +185,8 @@ def test_two_backfills_of_the_same_run_each_occurrence_once(engine: sa.Engine):
     assert ["left: it is pending"] * 7 == fetch_outcomes(engine, second)
 
 
-def test_the_revision_of_now_runs(engine: sa.Engine):
+def test_the_revision_of_now_runs(engine: sa.Engine, uid: str, backfiller: Backfiller):
     """An edit does not change the list, but what each occurrence does."""
-    uid = post_daily(engine)
-    backfiller = make_backfiller(engine)
     start(engine, uid, at_once=1)
     backfiller.look()
     end_all(engine)
@@ -204,10 +202,11 @@ def test_the_revision_of_now_runs(engine: sa.Engine):
 
 
 @pytest.mark.parametrize("overlap", ["skip", "queue"])
-def test_runs_that_must_not_overlap_come_one_by_one(engine: sa.Engine, overlap: str):
+def test_runs_that_must_not_overlap_come_one_by_one(
+    engine: sa.Engine, backfiller: Backfiller, overlap: str
+):
     """However many at once were asked for, and whatever else of the action runs."""
     uid = post_daily(engine, overlap=overlap)
-    backfiller = make_backfiller(engine)
     start(engine, uid, at_once=5)
     other = make_operation(
         action_uid=uid, id=uuid4(), overlap=Overlap(overlap), occurrence=SEVENS[6] + DAY
@@ -226,10 +225,11 @@ def test_runs_that_must_not_overlap_come_one_by_one(engine: sa.Engine, overlap: 
     assert SEVENS[:1] == [row.occurrence for row in fetch_all(engine)][:-1]
 
 
-def test_occurrence_to_come_is_not_skipped_for_a_backfill(engine: sa.Engine):
+def test_occurrence_to_come_is_not_skipped_for_a_backfill(
+    engine: sa.Engine, backfiller: Backfiller
+):
     """A run that takes an hour does not begin half an hour before."""
     uid = post_daily(engine, overlap="skip")
-    backfiller = make_backfiller(engine)
     now = get_now(engine)
     record_state(
         engine,
@@ -250,7 +250,9 @@ def test_occurrence_to_come_is_not_skipped_for_a_backfill(engine: sa.Engine):
     assert (1, 2) == (before, len(fetch_all(engine)))
 
 
-def test_runs_longer_than_their_interval_keep_nothing_waiting(engine: sa.Engine):
+def test_runs_longer_than_their_interval_keep_nothing_waiting(
+    engine: sa.Engine, backfiller: Backfiller
+):
     """They are skipped one by one anyway; the backfill would never have a turn."""
     uid = post_daily(engine, overlap="skip", when={"cron_rule": "0 * * * *"})
     now = get_now(engine)
@@ -265,15 +267,14 @@ def test_runs_longer_than_their_interval_keep_nothing_waiting(engine: sa.Engine)
     start(engine, uid)
     edit_action(engine, uid, next_due_at=now + HOUR / 2)
 
-    make_backfiller(engine).look()
+    backfiller.look()
 
     assert 2 == len(fetch_all(engine))
 
 
-def test_live_work_of_the_queue_goes_first(engine: sa.Engine):
+def test_live_work_of_the_queue_goes_first(engine: sa.Engine, backfiller: Backfiller):
     """Nothing is recorded while anything else of it waits to be sent."""
     uid = post_daily(engine, operations=HOOK)
-    backfiller = make_backfiller(engine)
     start(engine, uid)
     other = make_operation(action_uid="other", app="other", id=uuid4())
     record_all(engine, other)
@@ -287,9 +288,10 @@ def test_live_work_of_the_queue_goes_first(engine: sa.Engine):
     assert 4 == len(fetch_all(engine))
 
 
-def test_what_may_not_be_sent_yet_keeps_no_backfill_waiting(engine: sa.Engine):
+def test_what_may_not_be_sent_yet_keeps_no_backfill_waiting(
+    engine: sa.Engine, uid: str, backfiller: Backfiller
+):
     """Work of the other queue, and an attempt that is to come later."""
-    uid = post_daily(engine)
     start(engine, uid)
     record_all(
         engine,
@@ -298,14 +300,13 @@ def test_what_may_not_be_sent_yet_keeps_no_backfill_waiting(engine: sa.Engine):
     )
     edit(engine, later.id, send_at=get_now(engine) + HOUR)
 
-    make_backfiller(engine).look()
+    backfiller.look()
 
     assert 5 == len(fetch_all(engine))
 
 
-def test_live_work_that_came_later_is_sent_first(engine: sa.Engine):
+def test_live_work_that_came_later_is_sent_first(engine: sa.Engine, uid: str):
     """If it came between the recording and the sending, the leader sends it first."""
-    uid = post_daily(engine)
     sender = FakeSender()
     dispatcher = make_dispatcher(engine, sender)
     start(engine, uid, at_once=2)
@@ -381,13 +382,13 @@ def switch_on(engine: sa.Engine, uid: str) -> None:
 )
 def test_backfill_waits_with_its_action(
     engine: sa.Engine,
+    uid: str,
+    backfiller: Backfiller,
     stop: Callable[[sa.Engine, str], None],
     go_on: Callable[[sa.Engine, str], None],
     why: str,
 ):
     """Whoever stopped the action wants no run of it; then it goes on."""
-    uid = post_daily(engine)
-    backfiller = make_backfiller(engine)
     start(engine, uid)
     stop(engine, uid)
 
@@ -401,10 +402,10 @@ def test_backfill_waits_with_its_action(
     assert 3 == len(fetch_all(engine))
 
 
-def test_deletion_ends_it_with_a_word(engine: sa.Engine):
+def test_deletion_ends_it_with_a_word(
+    engine: sa.Engine, uid: str, backfiller: Backfiller
+):
     """What is recorded already is canceled by whoever claims it."""
-    uid = post_daily(engine)
-    backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=1)
     backfiller.look()
     write_by(engine, delete_action, uid)
@@ -419,22 +420,23 @@ def test_deletion_ends_it_with_a_word(engine: sa.Engine):
     assert get_backfill(engine, backfill).finished_at is not None
 
 
-def test_action_that_events_drive_now_ends_it(engine: sa.Engine):
+def test_action_that_events_drive_now_ends_it(
+    engine: sa.Engine, uid: str, backfiller: Backfiller
+):
     """A run without a user would be for all recipients."""
-    uid = post_daily(engine)
     backfill = start(engine, uid)
     post(engine, replace_it=True, uid=uid, when={"on": "app.x"})
 
-    make_backfiller(engine).look()
+    backfiller.look()
 
     assert {"left: events drive the action now"} == {*fetch_outcomes(engine, backfill)}
     assert [] == fetch_all(engine)
 
 
-def test_old_leader_records_nothing(engine: sa.Engine):
+def test_old_leader_records_nothing(
+    engine: sa.Engine, uid: str, backfiller: Backfiller
+):
     """It was frozen between the look and the recording, and another leads."""
-    uid = post_daily(engine)
-    backfiller = make_backfiller(engine)
     start(engine, uid)
     execute(engine, sa.text("update leases set fence = fence + 1"))
 
@@ -445,10 +447,9 @@ def test_old_leader_records_nothing(engine: sa.Engine):
 
 
 def test_killed_between_any_two_statements_it_loses_and_doubles_nothing(
-    engine: sa.Engine,
+    engine: sa.Engine, uid: str
 ):
     """Whoever leads next goes on as if nothing had happened."""
-    uid = post_daily(engine)
     record_state(engine, uid, SEVENS[1], "failed")
     backfill = start(engine, uid, at_once=7)
     deaths = 0
@@ -465,24 +466,22 @@ def test_killed_between_any_two_statements_it_loses_and_doubles_nothing(
     )
 
 
-def test_all_have_their_turn(engine: sa.Engine):
+def test_all_have_their_turn(engine: sa.Engine, backfiller: Backfiller):
     """However many there are, a look takes one, and says whether others follow."""
     for number in range(3):
         uid = post_daily(engine, name=f"action {number}")
         start(engine, uid, at_once=2)
-    backfiller = make_backfiller(engine)
 
     looks = [(backfiller.look(), len(fetch_all(engine))) for _ in range(4)]
 
     assert [(True, 2), (True, 4), (False, 6), (True, 6)] == looks
 
 
-def test_scheduler_looks_for_them_in_each_wake(engine: sa.Engine):
+def test_scheduler_looks_for_them_in_each_wake(engine: sa.Engine, uid: str):
     """And sends what was recorded in its next look."""
     clock, sender = Clock(), FakeSender()
     scheduler = make_scheduler(engine, sender, clock)
     scheduler.wake()
-    uid = post_daily(engine)
 
     def wake() -> list[Any]:
         clock.now += 1
@@ -499,10 +498,10 @@ def test_scheduler_looks_for_them_in_each_wake(engine: sa.Engine):
     assert [1, 1] == sent
 
 
-def test_cancel_by_hand_counts_as_final(engine: sa.Engine):
+def test_cancel_by_hand_counts_as_final(
+    engine: sa.Engine, uid: str, backfiller: Backfiller
+):
     """Whoever cancels a single run of it lets the next one come."""
-    uid = post_daily(engine)
-    backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=1)
     backfiller.look()
     (row,) = fetch_all(engine)
@@ -518,7 +517,7 @@ def test_cancel_by_hand_counts_as_final(engine: sa.Engine):
 
 def test_tick_and_backfill_of_one_occurrence_record_it_once(engine: sa.Engine):
     """A clock set back lets a tick decide again what a backfill has recorded."""
-    uid = post_daily(engine, when={"cron_rule": "* * * * *"})
+    uid = post_daily(engine, when=MINUTELY)
     now = get_now(engine).replace(second=0, microsecond=0)
     minutes = timedelta(minutes=3)
     start(engine, uid, since=now - minutes, until=now, at_once=100)
@@ -533,9 +532,10 @@ def test_tick_and_backfill_of_one_occurrence_record_it_once(engine: sa.Engine):
     assert 4 <= len(found) <= 5
 
 
-def test_what_is_pruned_meanwhile_is_left(engine: sa.Engine):
+def test_what_is_pruned_meanwhile_is_left(
+    engine: sa.Engine, uid: str, backfiller: Backfiller
+):
     """Nobody knows whether it ran; and the scheduler goes on."""
-    uid = post_daily(engine)
     backfill = start(engine, uid, at_once=7)
     pruned = record_state(engine, uid, SEVENS[0], "failed")
 
@@ -544,7 +544,7 @@ def test_what_is_pruned_meanwhile_is_left(engine: sa.Engine):
             connection.execute(sa.delete(operations).where(operations.c.id == pruned))
 
     sa.event.listen(engine, "before_cursor_execute", prune)
-    make_backfiller(engine).look()
+    backfiller.look()
 
     outcomes = fetch_outcomes(engine, backfill)
     assert ["left: it is pruned", *["recorded"] * 6] == outcomes

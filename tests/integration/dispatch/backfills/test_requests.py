@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sa
 
+from dispatch.backfills.progress import Backfiller
 from dispatch.backfills.requests import (
     MOST_AT_ONCE,
     OccurrenceOutcome,
@@ -14,7 +15,6 @@ from dispatch.backfills.requests import (
     end_backfills,
 )
 from models.database.engine import writing
-from models.database.tables import changes
 from models.errors import ConflictError, NotFoundError, UsageError
 from tests.database import fetch_rows, note_statements, write_by
 from tests.integration.dispatch.backfills.backfilling import (
@@ -23,19 +23,17 @@ from tests.integration.dispatch.backfills.backfilling import (
     UNTIL,
     fetch_outcomes,
     get_backfill,
-    make_backfiller,
     post_daily,
     record_state,
     start,
 )
-from tests.scheduling import MONDAY, edit, fetch_all
+from tests.scheduling import MONDAY, edit, fetch_all, fetch_noted
 
 pytestmark = pytest.mark.usefixtures("small_app")
 
 
-def test_it_holds_what_was_listed(engine: sa.Engine):
+def test_it_holds_what_was_listed(engine: sa.Engine, uid: str):
     """Only what runs; and nothing is recorded before the leader does it."""
-    uid = post_daily(engine)
     record_state(engine, uid, SEVENS[0], "succeeded")
 
     row = get_backfill(engine, start(engine, uid, note="lost them", expected_count=6))
@@ -53,18 +51,15 @@ def test_it_holds_what_was_listed(engine: sa.Engine):
     assert 1 == len(fetch_all(engine))
 
 
-def test_another_count_than_was_seen_is_refused(engine: sa.Engine):
+def test_another_count_than_was_seen_is_refused(engine: sa.Engine, uid: str):
     """Both are named, and nothing is stored."""
-    uid = post_daily(engine)
-
     with pytest.raises(ConflictError, match=r"7, but 6 were expected"):
         start(engine, uid, expected_count=6)
     assert not fetch_rows(engine, sa.text("select count(*) from backfills")).scalar()
 
 
-def test_nothing_to_run_is_refused(engine: sa.Engine):
+def test_nothing_to_run_is_refused(engine: sa.Engine, uid: str):
     """An empty backfill would look like one that did something."""
-    uid = post_daily(engine)
     for occurrence in SEVENS:
         record_state(engine, uid, occurrence, "succeeded")
 
@@ -73,16 +68,16 @@ def test_nothing_to_run_is_refused(engine: sa.Engine):
 
 
 @pytest.mark.parametrize("at_once", [0, -1, MOST_AT_ONCE + 1])
-def test_at_once_is_bounded(engine: sa.Engine, at_once: int):
+def test_at_once_is_bounded(engine: sa.Engine, uid: str, at_once: int):
     """The leader looks at a bounded number of operations at a time."""
     with pytest.raises(UsageError, match="--at-once"):
-        start(engine, post_daily(engine), at_once=at_once)
+        start(engine, uid, at_once=at_once)
 
 
-def test_cancel_stops_recording_and_what_no_worker_has(engine: sa.Engine):
+def test_cancel_stops_recording_and_what_no_worker_has(
+    engine: sa.Engine, uid: str, backfiller: Backfiller
+):
     """What runs goes on, and then the backfill is over."""
-    uid = post_daily(engine)
-    backfiller = make_backfiller(engine)
     backfill = start(engine, uid, at_once=3)
     backfiller.look()
     running, queued, pending = fetch_all(engine)
@@ -106,10 +101,10 @@ def test_cancel_stops_recording_and_what_no_worker_has(engine: sa.Engine):
     assert pending.state == "pending"
 
 
-def test_cancel_leaves_what_others_recorded(engine: sa.Engine):
+def test_cancel_leaves_what_others_recorded(
+    engine: sa.Engine, uid: str, backfiller: Backfiller
+):
     """Another backfill has the same occurrences."""
-    uid = post_daily(engine)
-    backfiller = make_backfiller(engine)
     start(engine, uid, at_once=7)
     second = start(engine, uid, at_once=7)
     backfiller.look()
@@ -135,12 +130,12 @@ def test_cancel_twice_or_too_late_is_refused(engine: sa.Engine):
             cancel_backfill(connection, backfill)
 
 
-def test_unknown_backfill_locks_no_lease(engine: sa.Engine):
+def test_unknown_backfill_locks_no_lease(engine: sa.Engine, uid: str):
     """
     Whoever tries random ids, or those of another tenant, locks no lease, and is
     answered in the same words.
     """
-    backfill = start(engine, post_daily(engine))
+    backfill = start(engine, uid)
     asked = note_statements(engine)
 
     for unknown, app in ((uuid4(), None), (backfill, "other")):
@@ -152,18 +147,13 @@ def test_unknown_backfill_locks_no_lease(engine: sa.Engine):
     assert get_backfill(engine, backfill).canceled_at is None
 
 
-def test_start_and_cancel_are_on_record(engine: sa.Engine):
+def test_start_and_cancel_are_on_record(engine: sa.Engine, uid: str):
     """Who, and what."""
-    backfill = start(engine, post_daily(engine), note="why")
+    backfill = start(engine, uid, note="why")
     with writing(engine, author=ANN) as connection:
         cancel_backfill(connection, backfill)
 
-    rows = fetch_rows(
-        engine,
-        sa.select(changes)
-        .where(changes.c.kind == "backfill")
-        .order_by(changes.c.number),
-    ).all()
+    rows = fetch_noted(engine, "backfill")
     assert [("started", "why"), ("canceled", None)] == [
         (row.change, row.note) for row in rows
     ]
@@ -172,12 +162,12 @@ def test_start_and_cancel_are_on_record(engine: sa.Engine):
     }
 
 
-def test_restored_backup_ends_all(engine: sa.Engine):
+def test_restored_backup_ends_all(engine: sa.Engine, uid: str, backfiller: Backfiller):
     """What they would still record may have run after the backup was made."""
-    backfill = start(engine, post_daily(engine))
+    backfill = start(engine, uid)
 
     write_by(engine, end_backfills, OccurrenceOutcome.RESTORED)
-    make_backfiller(engine).look()
+    backfiller.look()
 
     assert {"left: a backup was restored"} == {*fetch_outcomes(engine, backfill)}
     assert [] == fetch_all(engine)

@@ -25,7 +25,7 @@ from dispatch.bulk.requests import (
 from dispatch.bulk.runner import BulkRunner
 from dispatch.manual_runs import run_now
 from models.database.engine import Author, reading, writing
-from models.database.tables import bulk_changes, changes
+from models.database.tables import bulk_changes
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.operation_state import Queue
 from models.requests.bulk_changes import BulkChangeModel
@@ -37,6 +37,7 @@ from tests.scheduling import (
     edit_action,
     fetch_action,
     fetch_all,
+    fetch_noted,
     get,
     get_now,
     make_operation,
@@ -426,10 +427,7 @@ def test_it_is_on_record(engine: sa.Engine):
     bulk = start(engine, make("pause", expected=1, note="why"))
     finish(engine)
 
-    rows = fetch_rows(
-        engine,
-        sa.select(changes).where(changes.c.kind == "bulk").order_by(changes.c.number),
-    ).all()
+    rows = fetch_noted(engine, "bulk")
     assert ["started", "finished"] == [row.change for row in rows]
     who = {(row.by, row.key_id, row.request_id, row.subject) for row in rows}
     assert {("ann@example", "key1", "request1", str(bulk))} == who

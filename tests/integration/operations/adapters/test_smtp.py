@@ -19,6 +19,7 @@ from operations.adapters.smtp import make_mailer
 from operations.mail.message import Attachment, Fate, Letterhead, Mail, Senders, Sending
 from tests.integration.test_guarded_http import run_dripping_server
 from tests.mail_server import MailServer
+from tests.scheduling import MINUTE
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 SENDER = "Minutehand <reports@example.org>"
@@ -37,16 +38,22 @@ def make_mail(address: str = "ann@example.org", **changes: object) -> Mail:
     return Mail(**values)  # type: ignore[arg-type]  # the values above are of its types
 
 
+def send(
+    url: str, mail: Mail | None = None, *, sender: str | Senders = SENDER, **how: Any
+) -> Sending:
+    """Send a mail in a session of its own."""
+    with make_mailer(url, sender=sender, **how).session() as send_it:
+        return send_it(mail or make_mail(), now=NOW)
+
+
 def test_mail_arrives_whole(smtp_server: MailServer):
     """
     Headers, both parts, lines of dots and the attachment arrive as they were. Nobody is
     told to unsubscribe where nobody listens.
     """
     pdf = Attachment("a.pdf", "pdf", b"%PDF-\r\n.\r\n\x00\xff")
-    mailer = make_mailer(smtp_server.url, sender=SENDER)
 
-    with mailer.session() as send:
-        sending = send(make_mail(attachments=(pdf,)), now=NOW)
+    sending = send(smtp_server.url, make_mail(attachments=(pdf,)))
 
     assert Fate.SENT is sending.outcome
     message = smtp_server.messages[0]
@@ -76,18 +83,12 @@ def test_server_that_is_away_is_unreachable():
     assert Fate.UNREACHABLE is sending.outcome
 
 
-def send_one(server: MailServer, senders: Senders, letterhead: Letterhead) -> Sending:
-    mail = make_mail(letterhead=letterhead)
-    with make_mailer(server.url, sender=senders).session() as send:
-        return send(mail, now=NOW)
-
-
 def test_app_chooses_name_reply_address_and_unsubscribing(smtp_server: MailServer):
     """The address of the sender stays that of the installation."""
     stop = f"https://example.org/stop?{'x' * 400}"
     letterhead = Letterhead("Société « A »", "", "help@example.org", stop)
 
-    send_one(smtp_server, Senders(SENDER), letterhead)
+    send(smtp_server.url, make_mail(letterhead=letterhead), sender=Senders(SENDER))
 
     (message,) = smtp_server.messages
     assert "Société « A » <reports@example.org>" == message["From"]
@@ -116,7 +117,9 @@ def test_sender_is_the_installation_unless_the_operator_allows_it(
     """In the From header and on the envelope; what is no address sends nothing."""
     senders = Senders(SENDER, frozenset(hosts))
 
-    sending = send_one(smtp_server, senders, Letterhead(address=address))
+    mail = make_mail(letterhead=Letterhead(address=address))
+
+    sending = send(smtp_server.url, mail, sender=senders)
 
     assert (Fate.REFUSED if sender is None else Fate.SENT) is sending.outcome
     seen = [m["From"].addresses[0].addr_spec for m in smtp_server.messages]
@@ -139,8 +142,7 @@ EVIL = "x@x.org\r\nBcc: all@x.org"
 )
 def test_nothing_can_begin_a_header(smtp_server: MailServer, fields: dict[str, Any]):
     """Even if it passed the door: the mail is refused, or the break is gone."""
-    with make_mailer(smtp_server.url, sender=SENDER).session() as send:
-        send(make_mail(**fields), now=NOW)
+    send(smtp_server.url, make_mail(**fields))
 
     assert all(message["Bcc"] is None for message in smtp_server.messages)
     assert all(["ann@example.org"] == to for to in smtp_server.envelopes)
@@ -151,11 +153,11 @@ def test_server_that_closes_after_each_refusal_serves_the_next():
     """A connection that is gone is opened again for the next recipient."""
     script: dict[str, str | None] = {"RCPT": None}
     with run_scripted_server(script) as url:
-        mailer = make_mailer(url, sender=SENDER, timeout=timedelta(seconds=60))
-        with mailer.session() as send:
-            first = send(make_mail("bad@example.org"), now=NOW)
+        mailer = make_mailer(url, sender=SENDER, timeout=MINUTE)
+        with mailer.session() as send_it:
+            first = send_it(make_mail("bad@example.org"), now=NOW)
             script.clear()
-            second = send(make_mail("ann@example.org"), now=NOW)
+            second = send_it(make_mail("ann@example.org"), now=NOW)
 
     assert (Fate.UNREACHABLE, False) == (first.outcome, first.blames_server)
     assert Fate.SENT is second.outcome
@@ -229,9 +231,7 @@ def test_outcome_depends_on_where_it_breaks(
 ):
     """Before the content nothing has left; after it nobody knows."""
     with run_scripted_server(script) as url:
-        mailer = make_mailer(url, sender=SENDER, timeout=timedelta(seconds=30))
-        with mailer.session() as send:
-            sending = send(make_mail(), now=NOW)
+        sending = send(url, timeout=MINUTE)
 
     assert outcome is sending.outcome
 
@@ -254,9 +254,8 @@ def test_folder_gets_one_whole_file_a_mail(tmp_path: Path):
     """Mails land as .eml files, and nothing else is left in the folder."""
     folder = tmp_path / "mails"
 
-    with make_mailer(str(folder), sender=SENDER).session() as send:
-        for number in (1, 2):
-            send(make_mail(message_id=f"{number}@minutehand"), now=NOW)
+    for number in (1, 2):
+        send(str(folder), make_mail(message_id=f"{number}@minutehand"))
 
     names = [path.name for path in sorted(folder.iterdir())]
     assert [f"20261123T060000-{n}_minutehand.eml" for n in (1, 2)] == names
@@ -269,8 +268,7 @@ def test_folder_that_cannot_be_written_is_unreachable(tmp_path: Path):
     """A folder that is a file may be mended: nothing left."""
     (tmp_path / "mails").touch()
 
-    with make_mailer(f"file://{tmp_path}/mails", sender=SENDER).session() as send:
-        sending = send(make_mail(), now=NOW)
+    sending = send(f"file://{tmp_path}/mails")
 
     assert Fate.UNREACHABLE is sending.outcome
 

@@ -12,12 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from models.database.engine import Author, reading, writing
-from models.database.tables import (
-    changes,
-    deliveries,
-    operation_steps,
-    scheduled_actions,
-)
+from models.database.tables import deliveries, operation_steps, scheduled_actions
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import MailState, OperationState, Overlap
 from models.paging import Page
@@ -31,6 +26,7 @@ from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import (
     add_runs,
     edit,
+    fetch_noted,
     get,
     make_operation,
     record_all,
@@ -203,14 +199,11 @@ def test_who_decided_what_is_in_the_record_of_changes(engine: sa.Engine):
     call(engine, confirm_mails, "ben")
     call(engine, resend_mails, "cat")
 
-    rows = fetch_rows(
-        engine,
-        sa.select(changes).where(changes.c.kind == "mail").order_by(changes.c.number),
-    ).all()
+    noted = fetch_noted(engine, "mail")
     assert [
-        ("mail", str(DAILY.id), "app", "confirmed", {"to": {"send_email": ["ben"]}}),
-        ("mail", str(DAILY.id), "app", "sent again", {"to": {"send_email": ["cat"]}}),
-    ] == [(row.kind, row.subject, row.app, row.change, row.after) for row in rows]
+        (str(DAILY.id), "app", "confirmed", {"to": {"send_email": ["ben"]}}),
+        (str(DAILY.id), "app", "sent again", {"to": {"send_email": ["cat"]}}),
+    ] == [(row.subject, row.app, row.change, row.after) for row in noted]
 
 
 @pytest.mark.parametrize("function", [confirm_mails, resend_mails])

@@ -35,6 +35,8 @@ from operations.sending import order
 from operations.sending.order import Message, ask_sendable, fetch_sendable, mark_sent
 from tests.database import write_by
 from tests.scheduling import (
+    HOUR,
+    SECOND,
     add_revision,
     edit,
     expire,
@@ -47,8 +49,6 @@ from tests.scheduling import (
 )
 
 HEAVY: dict[str, Any] = {"queue": Queue.HEAVY}
-SECOND = timedelta(seconds=1)
-HOUR = timedelta(hours=1)
 
 
 def fetch(engine: sa.Engine, limit: int = 100) -> list[Message]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -22,6 +21,7 @@ from operations.sending.order import (
 from tests.database import read_by, write_by
 from tests.presence import give_sign, make_worker
 from tests.scheduling import (
+    SECOND,
     add_revision,
     edit,
     get_now,
@@ -32,8 +32,6 @@ from tests.scheduling import (
     say_why,
 )
 
-SECOND = timedelta(seconds=1)
-
 
 def resend(engine: sa.Engine) -> int:
     return write_by(engine, resend_lost_messages, empty_queues=())
@@ -43,6 +41,14 @@ def record_of_sales(engine: sa.Engine, numbers: range, **fields: Any) -> list[UU
     made = [make_operation(number, app="sales", **fields) for number in numbers]
     record_all(engine, *made)
     return [each.id for each in made]
+
+
+def send(engine: sa.Engine, share: int, limit: int = 9) -> list[UUID]:
+    """Send what may be sent, and mark it; return what that is."""
+    with writing(engine) as connection:
+        messages = fetch_sendable(connection, limit=limit, share=share)
+        mark_sent(AtOnce(connection), messages)
+    return [message.id for message in messages]
 
 
 def fetch_lanes(engine: sa.Engine, share: int) -> dict[UUID, int]:
@@ -64,10 +70,7 @@ def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
     """Sent or running, it has its place; the next has one when it is final."""
     add_revision(engine)
     first, second, third = record_of_sales(engine, range(3))
-    with writing(engine) as connection:
-        sent = fetch_sendable(connection, limit=1, share=1)
-        mark_sent(AtOnce(connection), sent)
-    claim = must_claim(engine, sent[0].id)
+    claim = must_claim(engine, *send(engine, 1, limit=1))
     waiting = {first, second, third} - {claim.operation_id}
     behind = find_back_lane("sales")
     assert dict.fromkeys(waiting, behind) == fetch_lanes(engine, 1)
@@ -80,8 +83,7 @@ def test_what_is_under_way_counts_until_it_is_over(engine: sa.Engine):
 def test_lane_is_kept_when_it_was_sent(engine: sa.Engine):
     """What went to a lane behind takes no place of the first lane."""
     record_of_sales(engine, range(2))
-    with writing(engine) as connection:
-        mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1))
+    send(engine, 1)
     record_of_sales(engine, range(2, 3))
     [lane] = fetch_lanes(engine, 2).values()
 
@@ -120,8 +122,7 @@ def test_other_lane_is_no_witness(engine: sa.Engine):
     """Lanes take turns: what runs from another lane has overtaken nothing."""
     add_revision(engine)
     waits, runs = record_of_sales(engine, range(2))
-    with writing(engine) as connection:
-        mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1))
+    send(engine, 1)
     now = get_now(engine)
     edit(engine, waits, sent_at=now - 2 * LOST_AFTER, lane=1)
     edit(engine, runs, lane=0)
@@ -157,8 +158,7 @@ def test_share_without_workers_is_that_of_one(engine: sa.Engine):
 def test_what_lines_up_says_behind_how_many(engine: sa.Engine):
     """Of its own app, by when it was sent; the first lane waits for a worker."""
     first, second, third = record_of_sales(engine, range(3))
-    with writing(engine) as connection:
-        mark_sent(AtOnce(connection), fetch_sendable(connection, limit=9, share=1))
+    send(engine, 1)
     now = get_now(engine)
     edit(engine, second, sent_at=now - 2 * SECOND)
     edit(engine, third, sent_at=now - SECOND)
