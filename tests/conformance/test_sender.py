@@ -19,10 +19,9 @@ from dispatch.outbox import Sender
 from models.errors import BrokerUnreachableError
 from models.operation_state import WORKER_QUEUES, Queue
 from operations.sending.order import Message
-from settings import read_settings
 from tests.chaos.servers import Victim
 from tests.rabbit.server import connect, purge
-from tests.scheduling import BROKER_DOWN, FakeSender
+from tests.scheduling import BROKER_DOWN, FakeSender, make_settings
 from tests.servers import find_free_port
 from tests.simulation.broker import Broker, SimulatedSender
 from tests.simulation.faults import Faults
@@ -103,7 +102,7 @@ def make_simulated() -> Case:
 
 def connect_to(url: str) -> CelerySender:
     """Return the real sender, to the broker at *url*."""
-    settings = read_settings({"MINUTEHAND_BROKER_URL": url}, env_file=None)
+    settings = make_settings(BROKER_URL=url)
     return CelerySender(make_app(settings), timeout=timedelta(seconds=30))
 
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import PlatformError
 from operations.foreign_tasks import ForeignTask, TaskSender
-from settings import read_settings
+from tests.scheduling import make_settings
 from tests.servers import find_free_port
 from tests.unit.operations.fakes import FakeTaskSender, failing
 
@@ -68,12 +68,11 @@ def make_real(url: str) -> Case:
     """Return a sender to the Redis at *url*."""
 
     def connect(broker_url: str) -> TaskSender:
-        variables = {
-            "MINUTEHAND_BROKER_URL": broker_url,
-            "MINUTEHAND_BROKER_TIMEOUT": "PT30S",
-            "MINUTEHAND_TASK_QUEUE": "default",
-        }
-        return CeleryTaskSender(read_settings(variables, env_file=None))
+        return CeleryTaskSender(
+            make_settings(
+                BROKER_URL=broker_url, BROKER_TIMEOUT="PT30S", TASK_QUEUE="default"
+            )
+        )
 
     def fetch(queue: str) -> list[Task]:
         with redis.Redis.from_url(url) as client:

@@ -15,7 +15,8 @@ from celery_app.app import make_app
 from celery_app.aside import Aside, UnreadableMessage, open_aside
 from celery_app.consumer import Consumer
 from models.errors import BrokerUnreachableError
-from settings import Settings, read_settings
+from settings import Settings
+from tests.scheduling import make_settings
 from tests.servers import find_free_port
 
 AT = datetime(2026, 11, 23, 7, tzinfo=UTC)
@@ -23,7 +24,7 @@ AT = datetime(2026, 11, 23, 7, tzinfo=UTC)
 
 def read(broker_url: str) -> Settings:
     """Return the settings of whoever uses the broker."""
-    return read_settings({"MINUTEHAND_BROKER_URL": broker_url}, env_file=None)
+    return make_settings(BROKER_URL=broker_url)
 
 
 def make_entry(

@@ -22,7 +22,7 @@ from models.operation_state import Queue
 from operations.foreign_tasks import ForeignTask
 from operations.sending.order import Message
 from operations.sending.tasks import Ready
-from settings import read_settings
+from tests.scheduling import make_settings
 from tests.servers import find_free_port, run_silent_server, wait_until
 
 INSTALLATION = str(uuid4())
@@ -33,13 +33,9 @@ def make(
     url: str, monotonic: Callable[[], float] = time.monotonic, **more: str
 ) -> TaskCouriers:
     """Return couriers with a connection to *url*."""
-    variables = {
-        "MINUTEHAND_BROKER_URL": "memory://",
-        "MINUTEHAND_BROKER_TIMEOUT": "PT30S",
-        "MINUTEHAND_TASK_CONNECTIONS": f"shop={url}",
-        **more,
-    }
-    settings = read_settings(variables, env_file=None)
+    given = {"BROKER_URL": "memory://", "BROKER_TIMEOUT": "PT30S"}
+    given["TASK_CONNECTIONS"] = f"shop={url}"
+    settings = make_settings(**{**given, **more})
     sender = CeleryTaskSender(settings, lambda: INSTALLATION)
     return TaskCouriers(settings, sender, monotonic)
 
@@ -148,8 +144,8 @@ def test_broker_that_hangs_holds_up_nobody_else(
     with run_silent_server() as place:
         couriers = make(
             redis_url,
-            MINUTEHAND_BROKER_TIMEOUT="PT59S",
-            MINUTEHAND_TASK_CONNECTIONS=f"shop={redis_url},hung=redis://{place}/0",
+            BROKER_TIMEOUT="PT59S",
+            TASK_CONNECTIONS=f"shop={redis_url},hung=redis://{place}/0",
         )
         assert couriers.take("hung", [task]) is None
         couriers.settle()

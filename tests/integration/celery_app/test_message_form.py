@@ -22,7 +22,7 @@ from celery_app.routing import INSTALLATION_HEADER, find_broker_names
 from models.errors import BrokerUnreachableError
 from models.operation_state import LANES, WORKER_QUEUES, Queue
 from operations.sending.order import Message
-from settings import read_settings
+from tests.scheduling import make_settings
 
 DUE_AT = datetime(2026, 3, 29, 7, tzinfo=UTC)
 
@@ -75,7 +75,7 @@ class Sent:
         self, url: str, configure: Callable[[Any], None] = lambda _: None
     ) -> None:
         """Connect nothing yet."""
-        options = read_settings({"MINUTEHAND_BROKER_URL": url}, env_file=None)
+        options = make_settings(BROKER_URL=url)
         app: Celery = make_app(options)
         configure(app.conf)
         self.reads = count(1)

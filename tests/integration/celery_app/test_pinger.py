@@ -29,12 +29,12 @@ from operations.cancel_and_retry import reopen
 from operations.mail.message import Fate, Sending
 from overview.doctor.checks.apps import look_at_mail
 from overview.doctor.finding import View
-from settings import read_settings
 from telemetry import Event
 from tests.database import execute, read_by, write_by
 from tests.integration.dispatch.test_task_outbox import TASK
 from tests.integration.dispatch.test_task_outbox import Case as TaskCase
 from tests.scheduling import (
+    MINUTELY,
     MONDAY,
     Clock,
     add_app,
@@ -44,6 +44,7 @@ from tests.scheduling import (
     get,
     get_now,
     make_operation,
+    make_settings,
     post,
     record_all,
     tick,
@@ -120,7 +121,7 @@ class Case:
 
     def find(self) -> list[str]:
         """Return which monitors are left alone; no mail server is."""
-        settings = read_settings({}, env_file=None)
+        settings = make_settings()
         with reading(self.engine) as connection:
             view = View(connection, settings, read_clock(connection))
             assert [] == list(look_at_mail(view))
@@ -227,7 +228,7 @@ def test_task_that_the_leader_sends_itself(engine: sa.Engine, case: Case):
         name="lone",
         ping="https://o1.ingest.sentry.io/api/4/cron/m/key/",
         operations={"run_task": TASK},
-        when={"cron_rule": "* * * * *"},
+        when=MINUTELY,
     ).uid
     backdate(engine, uid)
     tick(tasks.dispatcher, get_now(engine))
@@ -499,13 +500,10 @@ def test_scheduler_pings_beside_its_ticks(
     looks: list[Callable[[], int]] = []
     with run_server() as server:
         case.add(ping=f"{server.url}/daily")
-        settings = read_settings(
-            {
-                "MINUTEHAND_DATABASE_URL": database_url,
-                "MINUTEHAND_LEADER_PING": f"{server.url}/leader",
-                "MINUTEHAND_WEBHOOK_ALLOWED_HOSTS": "127.0.0.1",
-            },
-            env_file=None,
+        settings = make_settings(
+            DATABASE_URL=database_url,
+            LEADER_PING=f"{server.url}/leader",
+            WEBHOOK_ALLOWED_HOSTS="127.0.0.1",
         )
         on_tick: list[Callable[[Any], None]] = []
         id_ = case.run()

@@ -29,8 +29,8 @@ from operations.fleet.processes import (
     resume_worker,
 )
 from operations.sending.order import Message
-from settings import read_settings
 from tests.database import read_by, write_by
+from tests.scheduling import make_settings
 from tests.servers import PATIENCE_S, ROOT, run_process, run_warm, wait_until
 
 OURS = (sys.executable, "-m", "cli.main", "worker", "-c", "1", "-Q", "quick,celery")
@@ -150,7 +150,7 @@ def test_embedded_worker_has_a_row_beside_its_scheduler(
 
 @contextmanager
 def sending(broker_url: str) -> Iterator[CelerySender]:
-    settings = read_settings({"MINUTEHAND_BROKER_URL": broker_url}, env_file=None)
+    settings = make_settings(BROKER_URL=broker_url)
     sender = CelerySender(make_app(settings), timeout=timedelta(seconds=30))
     yield sender
     sender.close()

@@ -17,7 +17,7 @@ from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
 from models.operation_state import Queue
 from operations.sending.order import Message
-from settings import read_settings
+from tests.scheduling import make_settings
 
 QUICK = find_broker_names(Queue.QUICK, "minutehand")[0]
 
@@ -28,7 +28,7 @@ IDS = [uuid5(UUID(int=0), str(number)) for number in range(4)]
 @pytest.fixture
 def app(redis_url: str) -> Celery:
     """Give an application whose quick queue holds IDS."""
-    settings = read_settings({"MINUTEHAND_BROKER_URL": redis_url}, env_file=None)
+    settings = make_settings(BROKER_URL=redis_url)
     made = make_app(settings)
     sender = CelerySender(made, timeout=timedelta(seconds=30))
     sender.send([Message(each, Queue.QUICK, "a test", 0) for each in IDS])

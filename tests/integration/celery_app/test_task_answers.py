@@ -15,8 +15,8 @@ from celery_app.routing import find_answer_queue
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import StepError, UnreachableError
 from operations.foreign_tasks import ForeignTask, TaskAnswer
-from settings import read_settings
 from tests.project import run_project, wait_for_answers
+from tests.scheduling import make_settings
 from tests.servers import find_free_port, wait_until
 
 INSTALLATION = str(uuid4())
@@ -25,13 +25,9 @@ QUEUE = find_answer_queue("minutehand", INSTALLATION)
 
 def make_sender(url: str, **more: str) -> CeleryTaskSender:
     """Return a sender with a connection to *url*; our own broker is in memory."""
-    variables = {
-        "MINUTEHAND_BROKER_URL": "memory://",
-        "MINUTEHAND_BROKER_TIMEOUT": "PT30S",
-        "MINUTEHAND_TASK_CONNECTIONS": f"shop={url}",
-        **more,
-    }
-    settings = read_settings(variables, env_file=None)
+    given = {"BROKER_URL": "memory://", "BROKER_TIMEOUT": "PT30S"}
+    given["TASK_CONNECTIONS"] = f"shop={url}"
+    settings = make_settings(**{**given, **more})
     return CeleryTaskSender(settings, lambda: INSTALLATION)
 
 
@@ -50,7 +46,7 @@ def test_answers_of_a_plain_worker_come_back(
     if the project stores its results. When the answer is there, so is the result.
     """
     where = f"{other_redis_url},shop={other_redis_url}"
-    sender = make_sender(redis_url, MINUTEHAND_TASK_RESULTS=where)
+    sender = make_sender(redis_url, TASK_RESULTS=where)
     good, bad = make_task("good"), make_task("bad", "shop.break")
     found: dict[str, TaskAnswer] = {}
 
@@ -94,7 +90,7 @@ def test_worker_that_runs_callbacks_itself_goes_on(redis_url: str, tmp_path: Pat
 def test_results_that_cannot_be_read_are_told(redis_url: str):
     """Within the deadline of a broker."""
     away = f"redis://127.0.0.1:{find_free_port()}/0"
-    sender = make_sender(redis_url, MINUTEHAND_TASK_RESULTS=f"shop={away}")
+    sender = make_sender(redis_url, TASK_RESULTS=f"shop={away}")
 
     assert "of connection 'shop' cannot be read" in str(
         sender.fetch_failure("shop", "x")

@@ -19,10 +19,10 @@ from celery_app.foreign_queues import Silence, describe_silence, look_at_task_qu
 from celery_app.task_sender import CeleryTaskSender
 from models.errors import PlatformError, StepError
 from operations.foreign_tasks import ForeignTask, TaskAnswer
-from settings import read_settings
 from tests.chaos.servers import run_redis
 from tests.integration.celery_app.test_message_form import listening
 from tests.project import run_project, wait_for_answers
+from tests.scheduling import make_settings
 from tests.servers import find_free_port, run_silent_server, wait_until
 from tests.unit.operations.fakes import failing
 
@@ -31,12 +31,11 @@ def make_sender(
     broker_url: str, *, timeout: str = "PT30S", **connections: str
 ) -> CeleryTaskSender:
     named = ",".join(f"{name}={url}" for name, url in connections.items())
-    variables = {
-        "MINUTEHAND_BROKER_URL": broker_url,
-        "MINUTEHAND_BROKER_TIMEOUT": timeout,
-        "MINUTEHAND_TASK_CONNECTIONS": named,
-    }
-    return CeleryTaskSender(read_settings(variables, env_file=None))
+    return CeleryTaskSender(
+        make_settings(
+            BROKER_URL=broker_url, BROKER_TIMEOUT=timeout, TASK_CONNECTIONS=named
+        )
+    )
 
 
 def make_task(**fields: Any) -> ForeignTask:
@@ -135,11 +134,7 @@ def test_broker_that_is_down_is_told_with_the_setting_that_names_it(
 ):
     """Ours is not among the connections."""
     down = f"redis://127.0.0.1:{find_free_port()}/0"
-    environ = {
-        "MINUTEHAND_BROKER_URL": down,
-        "MINUTEHAND_TASK_CONNECTIONS": f"shop={down}",
-    }
-    settings = read_settings(environ, env_file=None)
+    settings = make_settings(BROKER_URL=down, TASK_CONNECTIONS=f"shop={down}")
 
     (found,) = look_at_task_queues([TaskQueue(name, "reports", 1, "report")], settings)
 
@@ -160,8 +155,7 @@ def test_connection_that_was_cut_is_opened_again(redis_url: str, other_redis_url
 
 def test_worker_whose_answers_are_not_read_is_named(redis_url: str, tmp_path: Path):
     """Such as one of a project with pickle; what others say is not hidden by it."""
-    variables = {"MINUTEHAND_BROKER_URL": redis_url}
-    settings = read_settings(variables, env_file=None)
+    settings = make_settings(BROKER_URL=redis_url)
 
     def say(queue: str, task: str = "shop.report") -> str:
         return str(describe_silence(settings, None, queue, task, ()).why)
@@ -199,7 +193,7 @@ def test_broker_that_lets_nobody_ask_is_none_that_is_away(redis_url: str):
         may_send = "on", ">secret", "~*", "resetchannels", "+@all"
         client.execute_command("ACL", "SETUSER", "ours", *may_send)
     url = redis_url.replace("redis://", "redis://ours:secret@")
-    settings = read_settings({"MINUTEHAND_BROKER_URL": url}, env_file=None)
+    settings = make_settings(BROKER_URL=url)
     asked = [TaskQueue(None, "reports", 1, "report", {"shop.report": "report"})]
 
     (found,) = look_at_task_queues(asked, settings)
@@ -213,7 +207,7 @@ def test_broker_that_lets_nobody_ask_is_none_that_is_away(redis_url: str):
 
 def test_task_that_does_not_answer_is_looked_for(redis_url: str, tmp_path: Path):
     """At the workers and in its queue; what Redis has lost is with neither."""
-    settings = read_settings({"MINUTEHAND_BROKER_URL": redis_url}, env_file=None)
+    settings = make_settings(BROKER_URL=redis_url)
     sender = CeleryTaskSender(settings)
     pipes = [tmp_path / name for name in ("first", "second", "third")]
     for pipe in pipes:
@@ -252,11 +246,10 @@ def test_task_that_does_not_answer_is_looked_for(redis_url: str, tmp_path: Path)
 def test_options_of_a_project_are_taken_over(redis_url: str, tmp_path: Path):
     """Such as a prefix of all its keys, under which answers come back, too."""
     options = {"global_keyprefix": "shop:", "fanout_prefix": True}
-    variables = {
-        "MINUTEHAND_TASK_CONNECTIONS": f"shop={redis_url}",
-        "MINUTEHAND_TASK_RULES": json.dumps({"shop": {"transport_options": options}}),
-    }
-    settings = read_settings(variables, env_file=None)
+    settings = make_settings(
+        TASK_CONNECTIONS=f"shop={redis_url}",
+        TASK_RULES=json.dumps({"shop": {"transport_options": options}}),
+    )
     sender = CeleryTaskSender(settings, lambda: "installation")
 
     theirs: dict[str, object] = {"broker_transport_options": options}
@@ -291,12 +284,9 @@ def test_sentinels_lead_to_their_master(redis_url: str, tmp_path: Path):
     ):
         place = sentinel.replace("redis://", "sentinel://")
         url = f"sentinel://{deaf}/0;{place}"
-        variables = {
-            "MINUTEHAND_BROKER_TIMEOUT": "PT1S",
-            "MINUTEHAND_TASK_CONNECTIONS": f"shop={url}",
-            "MINUTEHAND_TASK_RULES": rules,
-        }
-        settings = read_settings(variables, env_file=None)
+        settings = make_settings(
+            BROKER_TIMEOUT="PT1S", TASK_CONNECTIONS=f"shop={url}", TASK_RULES=rules
+        )
         sender = CeleryTaskSender(settings, lambda: "installation")
 
         def has_come_back() -> bool:
@@ -315,8 +305,7 @@ def test_sentinels_lead_to_their_master(redis_url: str, tmp_path: Path):
 
 def test_queue_that_is_full_takes_no_more(redis_url: str):
     """What fits is sent, others are told why they wait; another queue is free."""
-    variables = {"MINUTEHAND_BROKER_URL": redis_url, "MINUTEHAND_TASK_QUEUE_MAX": "3"}
-    sender = CeleryTaskSender(read_settings(variables, env_file=None))
+    sender = CeleryTaskSender(make_settings(BROKER_URL=redis_url, TASK_QUEUE_MAX="3"))
     full = [make_task(connection=None) for _ in range(5)]
     free = make_task(connection=None, queue="mails")
 
@@ -357,11 +346,12 @@ def test_what_the_rules_leave_out_is_not_sent(
     redis_url: str, task: dict[str, Any], word: str
 ):
     """An action may have been posted before, and a placeholder may stand for much."""
-    variables = {
-        "MINUTEHAND_TASK_CONNECTIONS": f"shop={redis_url}",
-        "MINUTEHAND_TASK_RULES": '{"shop": {"apps": ["shop"]}}',
-    }
-    sender = CeleryTaskSender(read_settings(variables, env_file=None))
+    sender = CeleryTaskSender(
+        make_settings(
+            TASK_CONNECTIONS=f"shop={redis_url}",
+            TASK_RULES='{"shop": {"apps": ["shop"]}}',
+        )
+    )
 
     with failing(word, permanent=True):
         sender.send(make_task(**task))

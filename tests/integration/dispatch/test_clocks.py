@@ -38,11 +38,12 @@ from operations.claiming.claim import claim_operation as claim
 from operations.sending.order import fetch_sendable, mark_sent
 from overview.doctor.checks.scheduler import look_at_set_back
 from overview.doctor.finding import Finding, Health, View
-from settings import read_settings
 from tests.database import read_by, write_by
 from tests.integration.clocked import SEVEN, World, make_scheduler
 from tests.scheduling import (
+    HOUR,
     MINUTE,
+    MINUTELY,
     add_app,
     add_revision,
     copy_action,
@@ -53,13 +54,12 @@ from tests.scheduling import (
     lead,
     make_dispatcher,
     make_operation,
+    make_settings,
     must_claim,
     post,
     record_all,
     tick,
 )
-
-HOUR = timedelta(hours=1)
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ def test_operations_are_dated_back(engine: sa.Engine, world: World, leader: Lead
 
 def test_actions_follow_whoever_leads(engine: sa.Engine, world: World, leader: Leader):
     """Each part is a transaction under the lease; the next leader goes on with it."""
-    add_revision(engine, when={"cron_rule": "* * * * *"})
+    add_revision(engine, when=MINUTELY)
     edit_action(engine, "daily", next_due_at=SEVEN + HOUR, effective_from=SEVEN)
     uids = ["daily", *copy_action(engine, "daily", 6)]
     set_right(engine, world, leader)
@@ -174,7 +174,7 @@ def test_actions_follow_whoever_leads(engine: sa.Engine, world: World, leader: L
 def look(engine: sa.Engine, world: World) -> list[Finding]:
     """Return what doctor says of it."""
     with reading(engine) as connection:
-        settings = read_settings({}, env_file=None)
+        settings = make_settings()
         view = View(connection, settings, world.read())
         return list(look_at_set_back(view))
 

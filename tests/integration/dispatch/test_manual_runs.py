@@ -17,6 +17,7 @@ from models.occurrence import make_manual_id
 from models.requests.actions import RunModel
 from tests.database import race, write_by
 from tests.scheduling import (
+    MINUTELY,
     REFRESH,
     FakeSender,
     at,
@@ -30,9 +31,6 @@ from tests.scheduling import (
     post_at,
     tick,
 )
-
-MINUTELY = {"cron_rule": "* * * * *"}
-
 
 pytestmark = pytest.mark.usefixtures("small_app")
 

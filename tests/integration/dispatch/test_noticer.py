@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -27,6 +27,7 @@ from operations.cancel_and_retry import reopen
 from operations.notices.grouping import INSTALLATION, Scope
 from tests.database import execute, fetch_rows, write_by
 from tests.scheduling import (
+    HOUR,
     MINUTE,
     add_app,
     add_mails,
@@ -40,7 +41,6 @@ from tests.scheduling import (
     record_all,
 )
 
-HOUR = timedelta(hours=1)
 REFUSED = "send_email: the mail server refused"
 
 

@@ -28,6 +28,8 @@ from tests.database import execute, note_statements, read_by, write_by
 from tests.scheduling import (
     BROKER_DOWN,
     MINUTE,
+    MINUTELY,
+    SECOND,
     FakeCouriers,
     FakeSender,
     add_app,
@@ -44,7 +46,6 @@ from tests.scheduling import (
     tick,
 )
 
-SECOND = timedelta(seconds=1)
 TASK = {"name": "shop.report", "queue": "reports", "wait": True, "within": "PT10M"}
 
 
@@ -66,7 +67,7 @@ class Case:
 
     def add(self, named: str = "report", **task: Any) -> str:
         """Post an action that is due, and whose only step is a task."""
-        when = {"cron_rule": "* * * * *"}
+        when = MINUTELY
         steps = {"run_task": TASK | task}
         posted = post(
             self.engine, name=named, operations=steps, when=when, replace_it=True
@@ -495,9 +496,7 @@ def test_task_that_is_not_waited_for_starts_what_follows(case: Case):
     """It ends as it is sent: in the transaction that marks that."""
     engine = case.engine
     task = {"name": "shop.report", "queue": "reports", "wait": False}
-    uid = post(
-        engine, operations={"run_task": task}, when={"cron_rule": "* * * * *"}
-    ).uid
+    uid = post(engine, operations={"run_task": task}, when=MINUTELY).uid
     backdate(engine, uid)
     for on in ("success", "failure"):
         when = {"after_action": uid, "on": on}

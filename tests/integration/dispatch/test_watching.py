@@ -23,6 +23,7 @@ from overview.why.instant import explain_instant
 from tests.database import write_by
 from tests.integration.dispatch.test_noticer import end, fail, fetch_notices, succeed
 from tests.scheduling import (
+    HOUR,
     MINUTE,
     add_app,
     add_revision,
@@ -37,7 +38,6 @@ from tests.scheduling import (
     record_all,
 )
 
-HOUR = timedelta(hours=1)
 WITHIN = "not ended within 30 min of its time"
 TAKES = "took more than 10 min"
 

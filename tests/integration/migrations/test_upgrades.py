@@ -33,7 +33,7 @@ from models.database.engine import Identifier, Json, UtcDateTime, make_engine, w
 from models.database.tables import installation, metadata
 from models.errors import UnreachableError, UsageError
 from scheduler_server import Scheduler
-from settings import Settings, read_settings
+from tests.scheduling import make_settings
 from tests.servers import ROOT, run_process, wait_until
 
 #: The first schema that programs in use were made for.
@@ -210,17 +210,11 @@ def test_program_refuses_a_schema_before_its_own(first: sa.Engine, later: Path):
 
 def test_scheduler_does_not_start_without_a_schema(unmigrated_url: str, tmp_path: Path):
     """Nor does it make one, which only ``migrate`` and ``up`` do."""
-    settings = make_settings(unmigrated_url, tmp_path)
+    settings = make_settings(DATABASE_URL=unmigrated_url, HOME=str(tmp_path))
     with pytest.raises(UsageError, match=r"at schema none.*Run: minutehand migrate"):
         Scheduler.make(settings)
 
     assert get_schema_revision(make_engine(unmigrated_url)) is None
-
-
-def make_settings(url: str, home: Path) -> Settings:
-    """Return the settings of a scheduler on the database at *url*."""
-    environ = {"MINUTEHAND_DATABASE_URL": url, "MINUTEHAND_HOME": str(home)}
-    return read_settings(environ, env_file=None)
 
 
 @pytest.mark.parametrize("lost", ["installation", "leases"])
@@ -232,7 +226,9 @@ def test_schema_that_became_newer_is_told_as_that(
     over a table that is no more.
     """
     migrate(first)
-    scheduler = Scheduler.make(make_settings(unmigrated_url, tmp_path))
+    scheduler = Scheduler.make(
+        make_settings(DATABASE_URL=unmigrated_url, HOME=str(tmp_path))
+    )
     scheduler.wake()
     with first.begin() as connection:
         connection.execute(sa.text("update installation set compatible_from = '9998'"))

@@ -22,6 +22,7 @@ from operations.foreign_tasks import ForeignTask
 from operations.rescue import expire_claim, reclaim_lost_workers, take_over_all
 from tests.database import write_by
 from tests.scheduling import (
+    MINUTE,
     REFRESH,
     add_revision,
     add_runs,
@@ -192,8 +193,7 @@ def run_canceled(
 
     tasks = CancelingTasks(cancel=cancel_it, breaks=breaks)
     ports = replace(World(folder).make_context().ports, tasks=tasks)
-    minute = timedelta(minutes=1)
-    heart = Heart(engine, lease=minute, every=minute)
+    heart = Heart(engine, lease=MINUTE, every=MINUTE)
     with capture_logs() as lines:
         execute(Worker(engine, ports, heart), str(HEAVY.id), WORKER)
     heart.stop()

@@ -28,6 +28,7 @@ from operations.ports import Ports, StepContext, StepResult
 from operations.rescue import reclaim_lost_workers
 from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import (
+    SECOND,
     add_runs,
     edit,
     expire,
@@ -38,7 +39,6 @@ from tests.scheduling import (
 from tests.unit.operations.fakes import World
 
 DAILY = make_operation()
-SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture

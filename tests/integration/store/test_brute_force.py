@@ -25,7 +25,9 @@ from models.timing import make_timing, timing_text
 from tests.database import write_by
 from tests.scheduling import (
     MINUTE,
+    MINUTELY,
     MONDAY,
+    SECOND,
     add_app,
     add_event,
     edit_action,
@@ -35,9 +37,6 @@ from tests.scheduling import (
     post,
     tick,
 )
-
-MINUTELY = {"cron_rule": "* * * * *"}
-SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture(autouse=True)

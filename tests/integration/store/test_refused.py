@@ -25,7 +25,6 @@ from operations.steps import STEPS
 from overview.doctor.checks.database import find_missing_grants
 from overview.doctor.examine import find_trouble
 from scheduler_server import PAUSE_S, Scheduler
-from settings import read_settings
 from telemetry import configure_logging
 from tests.conftest import new_database, show_url
 from tests.database import read_by, write_by
@@ -38,6 +37,7 @@ from tests.scheduling import (
     get,
     make_operation,
     make_scheduler,
+    make_settings,
     record_all,
 )
 from tests.unit.operations.fakes import World
@@ -153,7 +153,7 @@ def test_leader_that_may_not_write_says_so_when_its_lease_ends(
         Leader(role.engine, monotonic=clock),
         FakeSender(),
         NoTasks(role.engine),
-        read_settings({}, env_file=None),
+        make_settings(),
         monotonic=clock,
     )
     scheduler.wake()

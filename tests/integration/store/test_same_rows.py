@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -39,10 +38,9 @@ from operations.rescue import reclaim_lost_workers, resend_lost_messages
 from operations.running.step_records import finish_step, prepare_steps, start_step
 from operations.sending.order import fetch_sendable, mark_sent
 from tests.database import write_by
-from tests.scheduling import add_revision, fetch_all, make_operation
+from tests.scheduling import HOUR, add_revision, fetch_all, make_operation
 
 STEPS = ("refresh", "publish")
-HOUR = timedelta(hours=1)
 
 #: What is compared: all but times, whose presence is compared, and tokens.
 _COMPARED = ("id", "state", "reason", "error", "attempt", "attempts_allowed", "sends")

@@ -21,10 +21,8 @@ from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart
 from tests.conftest import show_url
 from tests.database import execute
-from tests.scheduling import add_revision, get, lead, must_claim, put
+from tests.scheduling import MINUTE, add_revision, get, lead, must_claim, put
 from tests.servers import wait_until
-
-MINUTE = timedelta(minutes=1)
 
 #: How to let a connection refuse writes, as a server does that was demoted.
 READ_ONLY = {

@@ -32,12 +32,10 @@ from operations.fleet.processes import (
     resume_worker,
 )
 from overview.changes import ChangeFilter, fetch_changes
-from settings import Settings, read_settings
 from tests.database import read_by, write_by
 from tests.presence import give_sign, make_worker
-from tests.scheduling import Clock
+from tests.scheduling import SECOND, Clock, make_settings
 
-SECOND = timedelta(seconds=1)
 WORKER = make_worker("host", name="quick@host", queues=("quick",))
 
 
@@ -119,11 +117,6 @@ def test_others_forget_who_has_been_gone_for_a_day(engine: sa.Engine):
     give_sign(engine, make_worker("b"))
 
     assert ["celery@b"] == [each.process.name for each in fetch(engine)]
-
-
-def make_settings(**given: str) -> Settings:
-    values = {f"MINUTEHAND_{name}": value for name, value in given.items()}
-    return read_settings({"MINUTEHAND_HOME": "/data", **values}, env_file=None)
 
 
 def test_secrets_are_told_as_digests():

@@ -22,6 +22,7 @@ from operations.running.past_attempts import MOST_KEPT, read_attempts
 from tests.database import fetch_rows, read_by, write_by
 from tests.scheduling import (
     MINUTE,
+    SECOND,
     add_runs,
     edit,
     expire,
@@ -33,7 +34,6 @@ from tests.scheduling import (
     run_attempt,
 )
 
-SECOND = timedelta(seconds=1)
 DAILY = make_operation()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -23,6 +22,7 @@ from tests.integration.dispatch.backfills.backfilling import make_backfiller, st
 from tests.integration.operations.staging import add_domains, stage
 from tests.scheduling import (
     MONDAY,
+    SECOND,
     edit,
     edit_action,
     fetch_all,
@@ -38,7 +38,6 @@ from tests.unit.operations.fakes import World
 
 STEPS = {"refresh": {"domains": ["sales"]}, "publish": {"data": True}}
 IF: dict[str, Any] = {"if": {"refreshed": True}}
-SECOND = timedelta(seconds=1)
 
 Run = Callable[..., tuple[list[str], UUID]]
 

@@ -15,6 +15,7 @@ from tests.database import read_by
 from tests.scheduling import (
     MINUTE,
     MONDAY,
+    SECOND,
     add_revision,
     add_steps,
     edit,
@@ -23,8 +24,6 @@ from tests.scheduling import (
     must_claim,
     record_all,
 )
-
-SECOND = timedelta(seconds=1)
 
 
 def add_step(
