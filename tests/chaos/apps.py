@@ -15,6 +15,7 @@ from models.database.engine import writing
 from models.database.tables import scheduled_action_revisions, scheduled_actions
 from models.door.documents import read_action_object
 from models.small_app import SmallAppModel
+from tests.database import execute
 from tests.scheduling import get_now
 
 USERS = ("ada", "ben")
@@ -137,19 +138,10 @@ def add_apps(
 def backdate_actions(engine: sa.Engine) -> datetime:
     """Let every action have been there for a while; return since when."""
     since = get_now(engine).replace(second=0, microsecond=0) - BACKDATED
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(scheduled_actions).values(
-                created_at=since,
-                effective_from=since,
-                next_due_at=sa.case(
-                    (scheduled_actions.c.next_due_at.is_not(None), since)
-                ),
-            )
-        )
-        connection.execute(
-            sa.update(scheduled_action_revisions).values(
-                recorded_at=since, effective_from=since
-            )
-        )
+    is_due = scheduled_actions.c.next_due_at.is_not(None)
+    dates = {"created_at": since, "effective_from": since}
+    actions = sa.update(scheduled_actions).values(dates)
+    execute(engine, actions.values(next_due_at=sa.case((is_due, since))))
+    dates = {"recorded_at": since, "effective_from": since}
+    execute(engine, sa.update(scheduled_action_revisions).values(dates))
     return since

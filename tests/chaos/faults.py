@@ -22,7 +22,6 @@ import sqlalchemy as sa
 from celery_app.app import make_app
 from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
-from models.database.engine import reading
 from models.database.tables import breakers, deliveries, operations
 from models.errors import UnreachableError
 from models.operation_state import MailState, OperationState, Queue, Trigger
@@ -33,6 +32,7 @@ from tests.chaos.ledger import LATE
 from tests.chaos.mails import Mood
 from tests.chaos.servers import Victim
 from tests.chaos.world import ROLE, World
+from tests.database import execute, fetch_rows
 from tests.neighbours.hostile import FORMS, make_envelope, mutate
 
 Block = AbstractContextManager[object]
@@ -174,8 +174,7 @@ def _judge_minutes(world: World, case: Case, since: datetime) -> None:
     kept = operations.c
     is_due = kept.trigger == Trigger.SCHEDULE, kept.occurrence >= since
     query = sa.select(kept.occurrence, kept.recorded_at, kept.state)
-    with reading(world.engine) as connection:
-        rows = connection.execute(query.where(*is_due)).all()
+    rows = fetch_rows(world.engine, query.where(*is_due)).all()
     missed = sum(row.state == OperationState.MISSED for row in rows)
     recorded = [row.recorded_at - row.occurrence for row in rows]
     latest = max(recorded, default=LATE)
@@ -221,15 +220,13 @@ def break_mail(world: World, case: Case, *, mood: Mood) -> Iterator[None]:
 
 
 def _is_known_broken(world: World) -> bool:
-    with reading(world.engine) as connection:
-        return connection.execute(sa.select(breakers.c.name)).first() is not None
+    return fetch_rows(world.engine, sa.select(breakers)).first() is not None
 
 
 def _count_uncertain(world: World) -> int:
     is_uncertain = deliveries.c.state == MailState.UNCERTAIN
     count = sa.select(sa.func.count()).where(is_uncertain)
-    with reading(world.engine) as connection:
-        return connection.execute(count).scalar_one()
+    return fetch_rows(world.engine, count).scalar_one()
 
 
 # -- broker ----------------------------------------------------------------------------
@@ -316,17 +313,12 @@ def push(world: World, texts: Sequence[bytes], queues: Sequence[Queue]) -> None:
 def revoke(world: World, _case: Case) -> Iterator[None]:
     """Take a grant from all processes, and give it back."""
     happening = world.note("revoke", "grant")
-    _execute(world, f"REVOKE UPDATE ON operations FROM {ROLE}")
+    execute(world.engine, sa.text(f"REVOKE UPDATE ON operations FROM {ROLE}"))
     try:
         yield
     finally:
-        _execute(world, f"GRANT UPDATE ON operations TO {ROLE}")
+        execute(world.engine, sa.text(f"GRANT UPDATE ON operations TO {ROLE}"))
         happening.ended_at = datetime.now(UTC)
-
-
-def _execute(world: World, statement: str) -> None:
-    with world.engine.begin() as connection:
-        connection.execute(sa.text(statement))
 
 
 @contextmanager

@@ -37,6 +37,7 @@ from models.operation_state import (
 )
 from tests.chaos.apps import USERS
 from tests.chaos.case import Case
+from tests.database import execute
 
 #: What no tick exceeds while the database answers and somebody leads.
 LATE = timedelta(seconds=2)
@@ -126,8 +127,7 @@ _JOURNAL = """
 
 def open_journal(engine: sa.Engine) -> None:
     """Let the database keep each move and send of an operation, whoever does it."""
-    with engine.begin() as connection:
-        connection.execute(sa.text(_JOURNAL))
+    execute(engine, sa.text(_JOURNAL))
 
 
 @dataclass

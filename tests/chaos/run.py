@@ -31,6 +31,7 @@ from tests.chaos.case import Case, shorten
 from tests.chaos.faults import FAULTS, STORM_S, Fault, do, make_storm
 from tests.chaos.ledger import Counts, Happening, judge, read_tasks
 from tests.chaos.world import World, run_world
+from tests.database import write_by
 
 #: After the last fault everything must be final within this.
 QUIET_WITHIN_S = 600
@@ -94,8 +95,7 @@ class People(threading.Thread):
             event = NewEvent(
                 app=app, name=EVENT, user_id=rng.choice(USERS), key=str(uuid4())
             )
-            with writing(engine) as connection:
-                record_events(connection, [event])
+            write_by(engine, record_events, [event])
             return
         if wish == "run":
             run_now(engine, rng.choice([*self._world.uids[app].values()]))

@@ -26,7 +26,7 @@ import sqlalchemy as sa
 
 from celery_app.routing import find_broker_names
 from dispatch.manual_runs import run_now
-from models.database.engine import db_now, make_engine, writing
+from models.database.engine import db_now, make_engine
 from models.database.tables import NOT_AWAITING, PENDING, leases, operations
 from models.errors import ConflictError, UnreachableError
 from models.occurrence import make_manual_id
@@ -46,7 +46,7 @@ from tests.chaos.servers import (
     run_faulty_redis,
 )
 from tests.chaos.space import Space, make_space
-from tests.database import fetch_rows
+from tests.database import execute, fetch_rows
 from tests.programs import find_program
 from tests.project import make_project
 from tests.scheduling import get_now, make_operation, record_all
@@ -257,20 +257,15 @@ class World:
     def wait_for_leader(self, *, beyond: int = 0) -> tuple[Victim, int]:
         """Wait until somebody leads with a fence above *beyond*; return both."""
         found: list[tuple[Victim, int]] = []
+        holds = leases.c.expires_at > db_now()
+        query = sa.select(leases.c.pid, leases.c.fence).where(holds)
 
         def leads() -> bool:
-            with self.engine.connect() as connection:
-                row = connection.execute(
-                    sa.select(leases.c.pid, leases.c.fence).where(
-                        leases.c.expires_at > sa.func.statement_timestamp()
-                    )
-                ).first()
-                if row is not None and row.fence > beyond:
-                    found[:] = [
-                        (each, row.fence)
-                        for each in self.schedulers
-                        if each.pid == row.pid
-                    ]
+            row = fetch_rows(self.engine, query).first()
+            if row is not None and row.fence > beyond:
+                found[:] = [
+                    (each, row.fence) for each in self.schedulers if each.pid == row.pid
+                ]
             return bool(found)
 
         self.wait(leads, what="a leader", every_s=0.1)
@@ -343,9 +338,8 @@ class World:
                 .where(operations.c.state == OperationState.QUEUED, lost)
                 .values(sent_at=db_now(-LOST))
             )
-        with writing(self.engine) as connection:
-            for update in updates:
-                connection.execute(update)
+        for update in updates:
+            execute(self.engine, update)
 
 
 @contextmanager
@@ -440,11 +434,10 @@ def _make_project(folder: Path, broker_url: str) -> Victim:
 
 def _make_role(engine: sa.Engine, url: str) -> str:
     """Make a role that may do what the documentation says, and return its URL."""
-    with engine.begin() as connection:
-        for statement in (
-            f"CREATE ROLE {ROLE} LOGIN",
-            f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {ROLE}",
-            f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {ROLE}",
-        ):
-            connection.execute(sa.text(statement))
+    for statement in (
+        f"CREATE ROLE {ROLE} LOGIN",
+        f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {ROLE}",
+        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {ROLE}",
+    ):
+        execute(engine, sa.text(statement))
     return url.replace("minutehand@", f"{ROLE}@")

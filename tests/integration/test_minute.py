@@ -12,7 +12,6 @@ from actions.lease import LEASE_NAME
 from actions.tick import TickReport
 from actions.zone_changes import fetch_changed
 from dispatch.due_pauses import has_ended_pause
-from models.database.engine import reading, writing
 from models.database.tables import leases, operations, scheduled_actions, zones
 from models.fields.zone import read_zone_data
 from models.operation_state import Queue
@@ -20,7 +19,7 @@ from operations.rescue import LOST_AFTER
 from operations.sending.order import Message
 from overview.auditing import audit_all
 from scheduler_server import Scheduler
-from tests.database import note_walks
+from tests.database import execute, note_walks, read_by
 from tests.integration.clocked import SEVEN, World, make_scheduler
 from tests.integration.dispatch.backfills.backfilling import post_daily, start
 from tests.scheduling import (
@@ -147,31 +146,21 @@ def test_all_that_a_leader_does_at_once_lets_the_ticks_begin(
     engine = scheduler.engine
     uid = post_daily(engine, when={"cron_rule": "0 8 * * *"})
     start(engine, uid, at_once=2)
-    record_all(engine, *(make_operation(number) for number in range(120)))
-    lost, failed = (range(n, n + 60) for n in (1000, 2000))
-    record_all(engine, *(make_operation(number) for number in (*lost, *failed)))
-    with writing(engine) as connection:
-        for numbers, values in (
-            (lost, {"state": "queued", "sent_at": SEVEN - LOST_AFTER}),
-            (failed, {"state": "failed", "finished_at": SEVEN}),
-        ):
-            ids = [make_operation(number).id for number in numbers]
-            connection.execute(
-                sa.update(operations).where(operations.c.id.in_(ids)).values(values)
-            )
-        connection.execute(
-            sa.insert(leases).values(
-                name=LEASE_NAME, fence=0, expires_at=SEVEN, last_tick_at=SEVEN + MINUTE
-            )
-        )
+    record_all(engine, *map(make_operation, range(120)))
+    for first, values in (
+        (1000, {"state": "queued", "sent_at": SEVEN - LOST_AFTER}),
+        (2000, {"state": "failed", "finished_at": SEVEN}),
+    ):
+        ids = record_all(engine, *map(make_operation, range(first, first + 60)))
+        those = operations.c.id.in_(ids)
+        execute(engine, sa.update(operations).where(those).values(values))
+    lease = {"name": LEASE_NAME, "fence": 0, "expires_at": SEVEN}
+    execute(engine, sa.insert(leases), {**lease, "last_tick_at": SEVEN + MINUTE})
     copy_action(engine, uid, 1200)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(scheduled_actions)
-            .where(scheduled_actions.c.uid != uid)
-            .values(paused_at=SEVEN - MINUTE, paused_until=SEVEN)
-        )
-        connection.execute(sa.update(zones).values(data=read_zone_data("Asia/Tokyo")))
+    paused = {"paused_at": SEVEN - MINUTE, "paused_until": SEVEN}
+    others = scheduled_actions.c.uid != uid
+    execute(engine, sa.update(scheduled_actions).where(others).values(paused))
+    execute(engine, sa.update(zones).values(data=read_zone_data("Asia/Tokyo")))
 
     ticks = live(scheduler, world, minutes=4)
 
@@ -180,9 +169,8 @@ def test_all_that_a_leader_does_at_once_lets_the_ticks_begin(
     rows = fetch_all(engine)
     assert {True: 183, False: 60} == Counter(row.state != "failed" for row in rows)
     assert 0 not in {row.sends for row in rows if row.state != "failed"}
-    with reading(engine) as connection:
-        assert not has_ended_pause(connection, now=SEVEN)
-        assert not list(fetch_changed(connection))
+    assert not read_by(engine, has_ended_pause, now=SEVEN)
+    assert not read_by(engine, lambda connection: list(fetch_changed(connection)))
 
 
 def test_end_of_many_pauses_takes_longer_than_the_look_back(
@@ -197,12 +185,8 @@ def test_end_of_many_pauses_takes_longer_than_the_look_back(
     post(engine, uid="daily", when={"cron_rule": "0 7 * * *"})
     edit_action(engine, "daily", next_due_at=SEVEN, effective_from=SEVEN - MINUTE)
     copy_action(engine, "daily", 34)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.update(scheduled_actions).values(
-                paused_at=SEVEN - MINUTE, paused_until=SEVEN
-            )
-        )
+    paused = {"paused_at": SEVEN - MINUTE, "paused_until": SEVEN}
+    execute(engine, sa.update(scheduled_actions).values(paused))
     world.statement_s = 0.25
 
     live(scheduler, world, minutes=9)

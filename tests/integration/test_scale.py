@@ -295,6 +295,11 @@ def count_read(plan: dict[str, Any], table: str) -> int:
     )
 
 
+def count_most_read(plans: list[Any]) -> int:
+    """Return how many operations one of the statements read at most."""
+    return max(count_read(plan, "operations") for plan in plans)
+
+
 def test_recording_reads_what_it_records(postgres_engine: sa.Engine):
     """Of 10,000 actions whose runs a monitor hears of, those of which ten ran."""
     engine = postgres_engine
@@ -348,14 +353,14 @@ def test_a_period_long_ago_costs_what_was_due_in_it(history: sa.Engine):
         with explaining(history) as plans, reading(history) as connection:
             found = fetch_latest(connection, wanted, limit=50)
         assert 50 == len(found)
-        read[wanted.queue] = max(count_read(plan, "operations") for plan in plans)
+        read[wanted.queue] = count_most_read(plans)
     with explaining(history) as plans, reading(history) as connection:
         counted = count_facets(connection, a_day)
 
     assert read[None] < 100
     assert read[Queue.QUICK] < 2 * due
     assert due - 1 <= counted.total <= due + 1
-    assert max(count_read(plan, "operations") for plan in plans) < 2 * due
+    assert count_most_read(plans) < 2 * due
 
 
 def test_audit_reads_all_actions_once_not_with_each_batch(postgres_engine: sa.Engine):
@@ -411,7 +416,7 @@ def test_a_part_of_what_waits_costs_no_look_at_all_of_it(history: sa.Engine):
 
     assert waiting > 10_000
     assert 1_000 == sent
-    assert max(count_read(plan, "operations") for plan in plans) <= 2 * sent
+    assert count_most_read(plans) <= 2 * sent
 
 
 def test_what_is_under_way_costs_no_look_at_all_of_it(history: sa.Engine):
@@ -437,7 +442,7 @@ def test_what_is_under_way_costs_no_look_at_all_of_it(history: sa.Engine):
         read_by(history, fetch_overdue, limit=500)
 
     assert len(plans) > 8
-    assert max(count_read(plan, "operations") for plan in plans) < 10
+    assert count_most_read(plans) < 10
 
 
 def test_burst_that_statistics_do_not_know_is_looked_at_once(history: sa.Engine):
@@ -455,7 +460,7 @@ def test_burst_that_statistics_do_not_know_is_looked_at_once(history: sa.Engine)
     with explaining(history) as plans:
         dispatcher.rescue()
 
-    assert max(count_read(plan, "operations") for plan in plans) <= burst
+    assert count_most_read(plans) <= burst
 
 
 def test_what_runs_costs_no_look_at_what_waits(history: sa.Engine):
@@ -485,7 +490,7 @@ def test_what_runs_costs_no_look_at_what_waits(history: sa.Engine):
 
     assert held is not None
     assert (10, 5, 5) == (len(under_way), len(running), held.count)
-    assert max(count_read(plan, "operations") for plan in plans) < 1_000
+    assert count_most_read(plans) < 1_000
 
 
 def test_what_is_expected_costs_no_look_at_all_that_runs(history: sa.Engine):
@@ -505,7 +510,7 @@ def test_what_is_expected_costs_no_look_at_all_that_runs(history: sa.Engine):
         looked = [LateLook(history, leader, noticer).look() for _ in range(2)]
 
     assert [5, 0] == looked
-    assert max(count_read(plan, "operations") for plan in plans) <= 2 * 5
+    assert count_most_read(plans) <= 2 * 5
 
 
 @pytest.mark.parametrize("lines", [1, HAPPENED // 3])
@@ -536,7 +541,7 @@ def test_lines_cost_no_look_at_what_stands_in_them(history: sa.Engine, lines: in
         asked = sa.select(operations.c.id).where(operations.c.id == first, HAS_TURN)
         assert first == connection.execute(asked).scalar()
 
-    read = max(count_read(plan, "operations") for plan in plans)
+    read = count_most_read(plans)
     # of a line: who stands in it, in some parts of the plan, and its first
     assert read <= 8 * min(lines, LINES_AT_ONCE) + 10
 

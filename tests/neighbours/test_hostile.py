@@ -22,10 +22,10 @@ from celery_app.aside import UnreadableMessage, open_aside
 from celery_app.broker_link import measure_queue
 from celery_app.redis_transport import RedisChannel
 from celery_app.routing import EXECUTE_SCHEDULED_ACTION_QUICK, INSTALLATION_HEADER
-from models.database.engine import reading
 from models.operation_state import Queue
 from operations.fleet.strangers import StrangerReason, fetch_strangers
 from tests.chaos.installation import Installation
+from tests.database import read_by
 from tests.neighbours.hostile import (
     BODIES,
     COMMANDS,
@@ -167,8 +167,7 @@ def check_commands(installation: Installation) -> None:
         for name, answer in answers.items()
         if "refused" not in answer["worker@tests"].get("error", "")
     ]
-    with reading(installation.engine) as connection:
-        told = fetch_strangers(connection)
+    told = read_by(installation.engine, fetch_strangers)
     commands = [each for each in told if each.reason is StrangerReason.COMMAND]
     assert {"minutehand.pidbox"} == {each.queue for each in commands}
     assert "shutdown" in {each.name for each in commands}
@@ -253,12 +252,8 @@ def test_what_is_not_ours_stays_in_its_queue(installation: Installation) -> None
     }
 
     def are_told() -> bool:
-        with reading(installation.engine) as connection:
-            told = {
-                (each.queue, each.reason, each.name)
-                for each in fetch_strangers(connection)
-            }
-        return told == expected
+        told = read_by(installation.engine, fetch_strangers)
+        return expected == {(each.queue, each.reason, each.name) for each in told}
 
     with at_work(installation) as run_beside:
         run_beside([])

@@ -13,18 +13,18 @@ from uuid import UUID
 
 import sqlalchemy as sa
 
-from models.database.engine import reading
-from models.database.tables import operation_steps, operations
+from models.database.tables import operation_steps
 from models.operation_state import FINAL_STATES
 from operations.foreign_tasks import make_task_id
 from tests.acceptance.test_celery_project import BEAT
 from tests.acceptance.test_readme import Home
 from tests.chaos.installation import Installation, make_worker_command
 from tests.chaos.steps import EFFECTS
+from tests.database import fetch_rows
 from tests.neighbours.django_site.tasks import is_to_fail
 from tests.neighbours.meeting import ping, record_many, record_runs
 from tests.neighbours.project import Project, make_projects, make_site
-from tests.scheduling import count_states
+from tests.scheduling import count_states, fetch_all
 from tests.servers import PATIENCE_S, ROOT, run_warm, wait_until
 
 #: Tasks of each side.
@@ -114,12 +114,9 @@ def assert_every_outcome_is_told(
 ) -> None:
     """Assert that each operation has ended as its task did, which ran once."""
     failing = {each for each in ids if is_to_fail(str(each))}
-    with reading(installation.engine) as connection:
-        rows = {row.id: row for row in connection.execute(sa.select(operations))}
-        steps = {
-            row.operation_id: row
-            for row in connection.execute(sa.select(operation_steps))
-        }
+    rows = {row.id: row for row in fetch_all(installation.engine)}
+    found = fetch_rows(installation.engine, sa.select(operation_steps))
+    steps = {row.operation_id: row for row in found}
     assert set(ids) == set(rows)
     for each in ids:
         if each in failing:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading
 from models.errors import NotFoundError
 from models.paging import Page
 from models.requests.apps import MoveRequestModel
@@ -112,8 +111,8 @@ def test_file_that_cannot_be_read_is_a_problem_and_no_error(
 def test_what_is_not_there_is_not_found(engine: sa.Engine, tmp_path: Path):
     with pytest.raises(NotFoundError, match="no domain 'z'"):
         _fetch(engine, tmp_path, "z")
-    with reading(engine) as connection, pytest.raises(NotFoundError, match="no small"):
-        fetch_domain_part(connection, "none", Page())
+    with pytest.raises(NotFoundError, match="no small"):
+        read_by(engine, fetch_domain_part, "none", Page())
 
 
 def add_step(engine: sa.Engine, number: int, name: str, result: dict[str, Any]) -> None:
@@ -136,17 +135,12 @@ def test_status_says_what_the_last_ones_touched(
     add_step(engine, 2, "refresh", {"refreshed": refreshed, "reused": reused})
     add_step(engine, 3, "publish", {"published": ["data", "design"], "moved": []})
 
-    with reading(engine) as connection:
-        found = fetch_app_status(connection, SETTINGS, "app").touched
-        others = fetch_app_status(connection, SETTINGS, "other").touched
+    found, others = (
+        read_by(engine, fetch_app_status, SETTINGS, app).touched
+        for app in ("app", "other")
+    )
 
-    assert (kind, refreshed, reused) == (
-        found["refresh"].kind,
-        found["refresh"].refreshed,
-        found["refresh"].reused,
-    )
-    assert ("publish", ["data", "design"]) == (
-        found["publish"].kind,
-        found["publish"].published,
-    )
+    last, moved = found["refresh"], found["publish"]
+    assert (kind, refreshed, reused) == (last.kind, last.refreshed, last.reused)
+    assert ("publish", ["data", "design"]) == (moved.kind, moved.published)
     assert {} == others

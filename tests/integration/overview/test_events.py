@@ -10,11 +10,15 @@ import pytest
 import sqlalchemy as sa
 
 from actions.user_events import NewEvent, record_each
-from models.database.engine import reading, writing
 from models.database.tables import events
 from models.errors import NotFoundError
-from models.paging import Page
-from overview.events import EventFilter, fetch_detailed_event, fetch_event_part
+from models.paging import Page, Part
+from overview.events import (
+    EventFilter,
+    ListedEvent,
+    fetch_detailed_event,
+    fetch_event_part,
+)
 from tests.database import execute, read_by, turn_pages, write_by
 from tests.scheduling import (
     HOUR,
@@ -36,10 +40,9 @@ def _app(engine: sa.Engine) -> None:
 def _send(
     engine: sa.Engine, name: str, user_id: str = "ann", at: datetime | None = None
 ) -> UUID:
-    with writing(engine) as connection:
-        new = NewEvent("app", name, user_id, at)
-        ((event_id, _),) = record_each(connection, [new])
-        return event_id
+    new = [NewEvent("app", name, user_id, at)]
+    ((event_id, _),) = write_by(engine, record_each, new)
+    return event_id
 
 
 def _find(engine: sa.Engine, wanted: EventFilter, limit: int = 50) -> list[list[str]]:
@@ -50,10 +53,8 @@ def _find(engine: sa.Engine, wanted: EventFilter, limit: int = 50) -> list[list[
 
 
 def _move(engine: sa.Engine, name: str, recorded_at: datetime) -> None:
-    execute(
-        engine,
-        sa.update(events).where(events.c.name == name).values(recorded_at=recorded_at),
-    )
+    moved = sa.update(events).values(recorded_at=recorded_at)
+    execute(engine, moved.where(events.c.name == name))
 
 
 @pytest.fixture
@@ -124,8 +125,8 @@ def test_events_of_others_are_not_found(engine: sa.Engine):
     event_id = _send(engine, "app.x")
 
     for app, each in (("other", event_id), ("app", uuid4())):
-        with reading(engine) as connection, pytest.raises(NotFoundError, match=app):
-            fetch_detailed_event(connection, app, each)
+        with pytest.raises(NotFoundError, match=app):
+            read_by(engine, fetch_detailed_event, app, each)
 
 
 def test_list_tells_what_each_event_led_to(engine: sa.Engine):
@@ -157,18 +158,17 @@ def test_list_of_all_apps_has_all(engine: sa.Engine):
     _send(engine, "app.x")
     write_by(engine, record_each, [NewEvent("other", "app.x", "ann")])
 
-    with reading(engine) as connection:
-        part = fetch_event_part(connection, None, EventFilter(), Page())
-        first = fetch_event_part(connection, None, EventFilter(), Page(limit=1))
-        rest = fetch_event_part(
-            connection, None, EventFilter(), Page(1, first.following)
-        )
+    def read(page: Page) -> Part[ListedEvent]:
+        return read_by(engine, fetch_event_part, None, EventFilter(), page)
+
+    found = read(Page()).entries
 
     assert {("app", ours), ("other", theirs)} == {
-        (each.app, each.matched[0].uid) for each in part.entries
+        (each.app, each.matched[0].uid) for each in found
     }
-    parts = [*first.entries, *rest.entries]
-    assert [each.id for each in part.entries] == [each.id for each in parts]
+    assert [[each.id] for each in found] == [
+        [each.id for each in part] for part in turn_pages(read, 1)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import pytest
 import sqlalchemy as sa
 
 from actions.posting.edit import Terms
-from models.database.engine import writing
 from models.database.tables import small_apps, users
 from models.errors import InvalidDocumentError, NotFoundError
 from overview.previews import FullPreview, PreviewTerms, preview_text
@@ -43,14 +42,10 @@ def _app(engine: sa.Engine) -> None:
 def ask(
     engine: sa.Engine, document: Any, *, app: str | None = "app", **asked: Any
 ) -> FullPreview:
-    return read_by(
-        engine,
-        preview_text,
-        app,
-        json.dumps(document),
-        terms=Terms(),
-        asked=PreviewTerms(TOKYO, **asked),
-    )
+    """Return what is shown of *document*, which may be written by hand."""
+    text = document if isinstance(document, str) else json.dumps(document)
+    how = PreviewTerms(TOKYO, **asked)
+    return read_by(engine, preview_text, app, text, terms=Terms(), asked=how)
 
 
 def test_whole_action_is_previewed(engine: sa.Engine):
@@ -148,14 +143,7 @@ def test_what_a_post_would_refuse_is_told(engine: sa.Engine):
     once = {"due_date": "2026-01-05T09:00:00", "timezone": "UTC"}
     text = '{\n"name": "taken",\n"operations": {"maintenance": true},\n"when": %s}'
 
-    found = read_by(
-        engine,
-        preview_text,
-        "app",
-        text % json.dumps(once),
-        terms=Terms(),
-        asked=PreviewTerms(TOKYO),
-    )
+    found = ask(engine, text % json.dumps(once))
     own = ask(engine, make_document(name="taken"), uid=taken)
     other = ask(engine, make_document(uid="another"), uid=taken, app=None)
 
@@ -202,17 +190,13 @@ def test_warnings_have_a_place_and_what_was_meant(engine: sa.Engine):
 
 def test_users_who_are_left_out_are_counted(engine: sa.Engine):
     """Those whom the action names, and why each gets no mail."""
-    with writing(engine) as connection:
-        for user_id, values in {
-            "new": {},
-            "off": {"activated_at": MONDAY, "disabled": True},
-        }.items():
-            row = {"app": "app", "id": user_id, "email": f"{user_id}@x", **values}
-            connection.execute(sa.insert(users).values(row))
+    of = {"app": "app", "email": "x@x"}
+    new = {**of, "id": "new", "activated_at": None, "disabled": False}
+    off = {**of, "id": "off", "activated_at": MONDAY, "disabled": True}
+    execute(engine, sa.insert(users), [new, off])
+    document = make_document(operations=MAIL, recipients={"groups": ["all"]})
 
-    who = ask(
-        engine, make_document(operations=MAIL, recipients={"groups": ["all"]})
-    ).recipients
+    who = ask(engine, document).recipients
 
     assert who is not None
     assert 2 == who.count

@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading
 from models.errors import NotFoundError
 from models.operation_state import OperationState
 from overview.recent_runs import (
@@ -104,7 +103,6 @@ def test_one_action_is_asked_for_by_its_uid(engine: sa.Engine):
     add_app(engine)
     post(engine, uid="daily")
     run(engine, 0, SECOND)
-    with reading(engine) as connection:
-        assert 1 == len(fetch_runs_of_action(connection, "daily", limit=5).runs)
-        with pytest.raises(NotFoundError):
-            fetch_runs_of_action(connection, "daily", limit=5, app="other")
+    assert 1 == len(read_by(engine, fetch_runs_of_action, "daily", limit=5).runs)
+    with pytest.raises(NotFoundError):
+        read_by(engine, fetch_runs_of_action, "daily", limit=5, app="other")

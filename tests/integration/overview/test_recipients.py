@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
-from itertools import chain, combinations
+from itertools import chain, combinations, product
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from models.database.engine import reading, writing
+from models.database.engine import reading
 from models.database.tables import memberships, users
 from models.operation import RecipientFilterModel, Standing
 from models.paging import Page
 from operations.adapters.app_users import count_left_out, fetch_users
 from operations.recipients import INSIDE, judge
 from overview.recipients import RecipientPart, fetch_recipient_part
-from tests.database import read_by
-from tests.scheduling import MONDAY, add_app, get_now, post
+from tests.database import execute, read_by
+from tests.scheduling import DAY, MONDAY, add_app, get_now, post
 
 FLAGS = (
     "include_inactivated_users",
@@ -35,32 +34,18 @@ def _users(engine: sa.Engine) -> None:
     """Give every test an app with users of all kinds, and another app."""
     add_app(engine, "other", ids=["a1", "zoe"])
     add_app(engine)
-    with writing(engine) as connection:
-        past = get_now(engine) - timedelta(days=1)
-        for number, (activated, disabled, expires, group) in enumerate(
-            (a, d, e, g)
-            for a in (None, MONDAY)
-            for d in (True, False)
-            for e in (None, past, past + timedelta(days=9))
-            for g in (None, "g")
-        ):
-            uid = f"u{number:02}"
-            connection.execute(
-                sa.insert(users).values(
-                    app="app",
-                    id=uid,
-                    email=f"{uid}@x",
-                    activated_at=activated,
-                    disabled=disabled,
-                    expires_at=expires,
-                )
-            )
-            if group is not None:
-                connection.execute(
-                    sa.insert(memberships).values(
-                        app="app", user_id=uid, group_name=group
-                    )
-                )
+    past = get_now(engine) - DAY
+    ends = (None, past, past + 9 * DAY)
+    kinds = product((None, MONDAY), (True, False), ends, (None, "g"))
+    rows, members = [], []
+    for number, (activated_at, disabled, expires_at, group) in enumerate(kinds):
+        uid = f"u{number:02}"
+        row = {"app": "app", "id": uid, "email": f"{uid}@x", "disabled": disabled}
+        rows.append({**row, "activated_at": activated_at, "expires_at": expires_at})
+        if group is not None:
+            members.append({"app": "app", "user_id": uid, "group_name": group})
+    execute(engine, sa.insert(users), rows)
+    execute(engine, sa.insert(memberships), members)
 
 
 def ask(engine: sa.Engine, uid: str, page: Page = ALL, **options: Any) -> RecipientPart:

@@ -91,15 +91,11 @@ def test_uncertain_mails_are_counted_whoever_wrote_them(engine: sa.Engine):
 
 def test_data_that_are_not_live_are_counted(engine: sa.Engine):
     """Staged and never published, or published before that; not what is live."""
+    versions = (("new", 1, None), ("newer", 3, 2), ("live", 2, 2), ("none", None, None))
+    names = ("name", "staged_version", "live_version")
     rows: list[dict[str, Any]] = [
-        {"app": "app", "name": name, "source": {}, "staged_version": staged}
-        | {"live_version": live}
-        for name, staged, live in (
-            ("new", 1, None),
-            ("newer", 3, 2),
-            ("live", 2, 2),
-            ("none", None, None),
-        )
+        {"app": "app", "source": {}, **dict(zip(names, each, strict=True))}
+        for each in versions
     ]
     execute(engine, sa.insert(domains), rows)
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from actions.pausing.queues import pause_queue
 from celery_app.lost_children import make_worker_name
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import ALIVE_FOR
 from models.operation_state import Queue
 from models.requests.notes import PauseModel
@@ -125,9 +125,8 @@ def test_workers_say_what_they_do(engine: sa.Engine):
             record(engine, number, ago=MINUTE, waited=MINUTE / 2, worker=claimant)
         if name in {"draining", "drained"}:
             write_by(engine, drain_worker, worker.id, by="ada", note=None)
-    with reading(engine) as connection:
-        for each in fetch_workers(connection):
-            told[each.name] = (each.state, each.taken_1_h)
+    for each in read_by(engine, fetch_workers):
+        told[each.name] = (each.state, each.taken_1_h)
 
     assert {
         "idle@h": (WorkerState.IDLE, 0),

@@ -7,13 +7,12 @@ import sqlalchemy as sa
 
 from actions.lease import Leader
 from actions.pausing.targets import pause_target
-from models.database.engine import writing
 from models.database.tables import domains
 from models.errors import NotFoundError
 from models.json_form import write_json
 from overview.installation.status import AppStatus, fetch_app_status, fetch_status
 from overview.installation.workers import fetch_workers
-from tests.database import read_by, write_by
+from tests.database import execute, read_by, write_by
 from tests.presence import SETTINGS, give_sign, make_worker
 from tests.scheduling import (
     HOUR,
@@ -135,17 +134,10 @@ def test_last_success_and_last_data_are_told(engine: sa.Engine):
     ):
         ended_at = MONDAY + number * HOUR
         put(engine, number + 3, app=app, state=state, finished_at=ended_at)
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(domains).values(
-                app="shop", name="a", source={"file": "a.csv"}, published_at=MONDAY
-            )
-        )
-        whole = fetch_status(connection, SETTINGS)
-        apps = {
-            uid: fetch_app_status(connection, SETTINGS, uid)
-            for uid in ("shop", "books", "new")
-        }
+    domain = {"app": "shop", "name": "a", "source": {"file": "a.csv"}}
+    execute(engine, sa.insert(domains), {**domain, "published_at": MONDAY})
+    whole = read_by(engine, fetch_status, SETTINGS)
+    apps = {uid: fetch(engine, uid) for uid in ("shop", "books", "new")}
 
     assert (MONDAY + HOUR, MONDAY) == (whole.last_success_at, whole.data_updated_at)
     told = {

@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from actions.lease import Leader
-from models.database.engine import read_clock, reading, writing
+from models.database.engine import read_clock, reading
 from models.database.tables import leaderships
 from models.operation_state import Mark, Overlap, Queue
 from operations.list_operations import fetch_latest
@@ -18,7 +18,7 @@ from operations.sending.order import fetch_sendable
 from overview.operations import ShownOperation, fetch_shown_operations
 from overview.why.circumstances import fetch_circumstances
 from overview.why.sentences import ALONE, Circumstances, Place
-from tests.database import read_by
+from tests.database import execute, read_by
 from tests.integration.test_budget import counting
 from tests.presence import give_sign, make_worker
 from tests.scheduling import (
@@ -154,17 +154,12 @@ def test_missed_row_names_the_time_without_a_leader(
 ):
     """If the former leader released its lease, or gave a last sign; no short one."""
     put(engine, 1, state="missed", reason="outage", occurrence=MONDAY)
-    with writing(engine) as connection:
-        for fence, since, until in ((1, -9, 0), (2, minutes, None)):
-            connection.execute(
-                sa.insert(leaderships).values(
-                    fence=fence,
-                    hostname="a",
-                    pid=1,
-                    acquired_at=MONDAY + since * MINUTE,
-                    released_at=None if until is None else MONDAY + until * MINUTE,
-                )
-            )
+    led = [
+        {"fence": fence, "hostname": "a", "pid": 1, "released_at": until}
+        | {"acquired_at": MONDAY + since * MINUTE}
+        for fence, since, until in ((1, -9, MONDAY), (2, minutes, None))
+    ]
+    execute(engine, sa.insert(leaderships), led)
 
     assert gap == meet(engine).get(SECOND, ALONE).outage
 

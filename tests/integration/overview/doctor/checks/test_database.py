@@ -36,8 +36,7 @@ AWAY = "redis://:hunter2@127.0.0.1:1/0"
 def test_schema_of_another_version_is_bad_and_ends_the_look(unmigrated_url: str):
     """What to run is said, and what the tables would tell is not asked for."""
     engine = make_engine(unmigrated_url)
-    with writing(engine) as connection:
-        connection.exec_driver_sql("create table other (id integer)")
+    execute(engine, sa.text("create table other (id integer)"))
 
     (found,) = find_trouble(engine, SETTINGS)
     engine.dispose()
