@@ -67,7 +67,7 @@ def _make(home: Path, scene: Scene) -> None:
     engine.dispose()
     took_s = time.monotonic() - began
     print(  # noqa: T201 - a program
-        f"{len(made.actions):,} actions, {len(made.history.operations):,} operations, "
+        f"{made['scheduled_actions']:,} actions, {made['operations']:,} operations, "
         f"made in {took_s:.0f} s in {home}"
     )
 

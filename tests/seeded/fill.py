@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,9 @@ import sqlalchemy as sa
 from actions.zone_changes import remember_zones
 from models.database import tables
 from models.database.engine import writing
-from tests.seeded.actions import SeededAction, make_actions
+from tests.seeded.actions import make_actions
 from tests.seeded.apps import (
     HOLIDAYS,
-    People,
     make_app_rows,
     make_documents,
     make_holidays,
@@ -36,54 +34,34 @@ from tests.seeded.operators import (
     make_notices,
     make_processes,
 )
-from tests.seeded.runs import History
 from tests.seeded.scene import Scene
-from tests.seeded.store import Row, insert_rows
+
+Row = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Seeded:
+def fill(engine: sa.Engine, *, scene: Scene, workspace: Path) -> dict[str, int]:
     """
-    What was made.
-
-    Args:
-        scene: When it is.
-        actions: All of them.
-        history: What they did.
-    """
-
-    scene: Scene
-    actions: Sequence[SeededAction]
-    people: Mapping[str, People]
-    history: History
-
-
-def fill(engine: sa.Engine, *, scene: Scene, workspace: Path) -> Seeded:
-    """
-    Make the seeded installation.
+    Make the seeded installation; return how many rows each table has.
 
     Args:
         engine: Of a migrated, empty SQLite file.
         scene: When it is.
         workspace: Folder for the files of data.
     """
-    made, rows = _make_rows(scene, workspace)
+    rows = _make_rows(scene, workspace)
     with writing(engine) as connection:
         connection.exec_driver_sql("PRAGMA cache_size = -200000")  # KiB
-        zones = {each.columns["zone"] for each in made.actions}
-        remember_zones(connection, zones)
+        remember_zones(connection, {row["zone"] for row in rows["scheduled_actions"]})
         for name, found in rows.items():
-            insert_rows(connection, tables.metadata.tables[name], found)
+            connection.execute(sa.insert(tables.metadata.tables[name]), found)
         changes = rows["changes"]
         head = {"number": len(changes), "hash": changes[-1]["hash"]}
         connection.execute(sa.update(tables.change_head).values(head))
-    return made
+    return {name: len(found) for name, found in rows.items()}
 
 
-def _make_rows(
-    scene: Scene, workspace: Path
-) -> tuple[Seeded, dict[str, Sequence[Row]]]:
-    """Return what there is, and the rows of each table."""
+def _make_rows(scene: Scene, workspace: Path) -> dict[str, list[Row]]:
+    """Return the rows of each table."""
     people = {each.uid: make_people(scene, each) for each in BUSINESSES}
     events = [*make_events(scene, people)]
     actions = make_actions(scene, HOLIDAYS)
@@ -127,8 +105,7 @@ def _make_rows(
         "backfill_occurrences": occurrences,
         "changes": changes,
     }
-    made = Seeded(scene, actions, people, history)
-    return made, {name: [*each] for name, each in rows.items()}
+    return {name: [*each] for name, each in rows.items()}
 
 
 def _sort(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
