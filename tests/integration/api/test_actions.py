@@ -42,7 +42,6 @@ def test_list_has_pages_and_filters(web: Web):
         recent["recent"],
         second["items"][0]["recent"],
     )
-    assert 422 == web.get("/actions?state=broken").status_code
     assert 404 == web.get(f"/actions?app={OTHER}").status_code
 
 
@@ -85,8 +84,6 @@ def test_many_are_posted_or_none(web: Web):
         many.status_code,
         many.json()["detail"].partition("; ")[2][:14],
     )
-    noted = web.post("/actions?note=%1B[31m", make_document(name="red"))
-    assert (422, "note") == (noted.status_code, noted.json()["errors"][0]["parameter"])
     assert 5 == len(web.get("/actions").json()["items"])
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import sqlalchemy as sa
 
@@ -47,21 +45,3 @@ def test_it_is_started_and_followed(web: Web):
     expected |= {"requested_by": f"admin of {APP}", "note": "x"}
     assert expected.items() <= shown.items()
     assert 2 == len(fetch_all(web.engine))
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "words"),
-    [
-        ({}, 422, "'from' is missing"),
-        ({**WEEK, "until": "2096-01-01T00:00:00Z"}, 400, "later than now"),
-        ({"from": "2026-01-05T08:00:00Z", "until": "2026-01-05T09:00:00Z"}, 409, ""),
-    ],
-)
-def test_unfit_bodies_are_refused(
-    web: Web, body: dict[str, Any], status: int, words: str
-):
-    """With the words of the command line."""
-    answer = web.post(PATH, body)
-
-    assert answer.status_code == status
-    assert words in answer.text.replace('\\"', "'")

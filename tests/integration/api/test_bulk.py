@@ -5,8 +5,6 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import pytest
-
 from tests.integration.api.conftest import APP, OTHER, Web
 from tests.scheduling import fetch_action, post
 
@@ -49,25 +47,6 @@ def test_it_is_counted_begun_and_followed(web: Web):
     assert expected.items() <= shown.items()
     assert "moving" == fetch_action(web.engine, f"{APP}-0").pause_note
     assert fetch_action(web.engine, f"{OTHER}-0").paused_at is None
-
-
-@pytest.mark.parametrize(
-    ("body", "pointer", "hint"),
-    [
-        ({"kind": "pause", "filter": {}}, "", "dry_run"),
-        ({"kind": "cancel", "filter": {"stat": ["failed"]}}, "/filter/stat", "'state'"),
-        ({"kind": "cancel", "filter": {"ids": ["x"]}}, "/filter/ids/0", ""),
-    ],
-)
-def test_unfit_changes_are_refused_at_their_place(
-    web: Web, body: dict[str, Any], pointer: str, hint: str
-):
-    """By the kind of the change; and nobody changes what nobody has counted."""
-    answer = web.post("/bulk", body)
-
-    assert answer.status_code == 422
-    wrong = {each["pointer"]: each["hint"] for each in answer.json()["errors"]}
-    assert hint in wrong[pointer]
 
 
 def test_what_is_over_cannot_be_canceled(web: Web):

@@ -66,17 +66,6 @@ def test_refused_document_says_where(web: Web):
     assert missing["found"] is None
 
 
-@pytest.mark.parametrize(
-    ("query", "parameter"), [("foo=1", "foo"), ("app=a%00b", "app")]
-)
-def test_unfit_parameters_are_refused(web: Web, query: str, parameter: str):
-    """An unknown parameter is not ignored, and no database is asked for a NUL."""
-    answer = web.post(f"/actions?{query}", make_document(), app=None)
-
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["parameter"] == parameter
-
-
 #: What nothing of ours is called.
 IMPOSSIBLE = (
     "../..",

@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from api.routes.action_examples import PREVIEWS
 from tests.integration.api.conftest import APP, Web
 from tests.scheduling import post
 
 DAY = "from=2031-01-06T00:00:00Z&until=2031-01-07T00:00:00Z"
-
-
-def test_bad_previews_say_where(web: Web):
-    """In the body by pointer, line and column; in the query by name."""
-    body = web.post("/previews", {"when": {"cron_rule": "61 * * * *"}})
-    zone = web.post("/previews?timezone=Mars/Base", PREVIEWS["only when"])
-
-    assert ("/when/cron_rule", 1) == (
-        body.json()["errors"][0]["pointer"],
-        body.json()["errors"][0]["line"],
-    )
-    assert (422, "timezone") == (
-        zone.status_code,
-        zone.json()["errors"][0]["parameter"],
-    )
 
 
 def test_load_has_quiet_windows(web: Web):
