@@ -215,6 +215,15 @@ def put(engine: sa.Engine, number: int = 0, **values: Any) -> UUID:
     return made
 
 
+def tell_missed(
+    first: datetime, last: datetime | None = None, *, count: int = 1, more: bool = False
+) -> dict[str, Any]:
+    """Return what the row of *count* occurrences has that an outage missed."""
+    ends = {"first": first.isoformat(), "last": (last or first).isoformat()}
+    details = {**ends, "count": count, "more": more}
+    return {"state": "missed", "reason": "outage", "details": details}
+
+
 def add_steps(engine: sa.Engine, operation_id: UUID, *steps: dict[str, Any]) -> None:
     """Write the steps of an operation, in their order, behind everybody's back."""
     with writing(engine) as connection:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 import redis
-import sqlalchemy as sa
 
 from tests.chaos.installation import Installation
+from tests.conftest import new_database, show_url
 
 
 @pytest.fixture
@@ -30,25 +29,14 @@ def scheduled_module(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Installation]:
     """Give an installation whose scheduler runs for as long as the tests of a file."""
-    name = f"minutehand_test_{uuid4().hex}"
-    server = sa.create_engine(
-        postgres_server_url, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool
-    )
-    with server.connect() as connection:
-        connection.execute(sa.text(f"create database {name}"))
-    url = sa.make_url(postgres_server_url).set(database=name)
     with redis.Redis.from_url(redis_server_url) as client:
         client.flushdb()
-    made = Installation(
-        url.render_as_string(hide_password=False),
-        redis_server_url,
-        tmp_path_factory.mktemp("scheduled"),
-    )
-    with made.scheduler():
-        yield made
-    made.engine.dispose()
-    with server.connect() as connection:
-        connection.execute(sa.text(f"drop database {name} with (force)"))
+    folder = tmp_path_factory.mktemp("scheduled")
+    with new_database(postgres_server_url, "template0") as url:
+        made = Installation(show_url(url), redis_server_url, folder)
+        with made.scheduler():
+            yield made
+        made.engine.dispose()
 
 
 @pytest.fixture

@@ -10,18 +10,17 @@ from zoneinfo import ZoneInfo
 import pytest
 import sqlalchemy as sa
 
-from models.operation_state import OperationState
 from tests.database import read_by
 from tests.scheduling import (
+    MINUTE,
     MONDAY,
     add_app,
-    edit,
     edit_action,
-    make_operation,
     post,
-    record_all,
+    put,
+    tell_missed,
 )
-from web.actions.fetch_days import ActionDays, fetch_action_days
+from web.actions.fetch_days import ActionDays, Missed, fetch_action_days
 
 PARIS = ZoneInfo("Europe/Paris")
 #: A Wednesday.
@@ -42,16 +41,10 @@ def ask(engine: sa.Engine, **options: Any) -> ActionDays:
     return read_by(engine, fetch_action_days, "daily", now=NOW, **options)
 
 
-def record(
-    engine: sa.Engine,
-    occurrence: datetime,
-    state: OperationState = OperationState.SUCCEEDED,
-    **values: Any,
-) -> UUID:
-    minutes = (occurrence - MONDAY) // timedelta(minutes=1)
-    (made,) = record_all(engine, make_operation(minutes, occurrence=occurrence))
-    edit(engine, made, state=state, **values)
-    return made
+def record(engine: sa.Engine, occurrence: datetime, **values: Any) -> UUID:
+    minutes = (occurrence - MONDAY) // MINUTE
+    given = {"state": "succeeded", "occurrence": occurrence, **values}
+    return put(engine, minutes, **given)
 
 
 def count(found: ActionDays) -> dict[date, dict[str, int]]:
@@ -67,7 +60,7 @@ def test_days_are_those_of_the_zone_of_the_rule(engine: sa.Engine):
     """A run at half past midnight in Paris is of that day, though not yet in UTC."""
     begin = begin_of(TODAY - 3 * DAY)
     record(engine, begin + HOUR / 2)
-    record(engine, begin + 2 * HOUR, OperationState.FAILED)
+    record(engine, begin + 2 * HOUR, state="failed")
     record(engine, begin - HOUR / 2)
 
     found = ask(engine)
@@ -102,37 +95,22 @@ def test_an_outage_is_on_each_of_its_days(engine: sa.Engine):
     """There is one row for it, which has the first occurrence."""
     first = begin_of(TODAY - 5 * DAY) + 2 * HOUR
     last = begin_of(TODAY - 3 * DAY) + 2 * HOUR
-    details = {"first": first.isoformat(), "last": last.isoformat(), "count": 3}
-    made = record(
-        engine,
-        first,
-        OperationState.MISSED,
-        details=details,
-        reason="outage",
-        finished_at=last + HOUR,
-    )
+    outage = tell_missed(first, last, count=3)
+    made = record(engine, first, **outage, finished_at=last + HOUR)
 
     found = ask(engine)
 
     assert {TODAY - n * DAY: {"missed": 1} for n in (5, 4, 3)} == count(found)
-    (missed,) = found.missed
-    assert (made, first, last, 3, False) == (
-        missed.operation_id,
-        missed.first,
-        missed.last,
-        missed.count,
-        missed.is_more,
-    )
+    missed = Missed(3, is_more=False, first=first, last=last, operation_id=made)
+    assert (missed,) == found.missed
 
 
 def test_an_outage_that_began_before_is_not_forgotten(engine: sa.Engine):
     """Its row is before the first day, and reaches into the first days."""
     monday = TODAY - TODAY.weekday() * DAY - 12 * 7 * DAY
     first, last = begin_of(monday) - DAY, begin_of(monday) + HOUR
-    details = {"first": first.isoformat(), "last": last.isoformat(), "count": 2}
-    record(
-        engine, first, OperationState.MISSED, details=details, finished_at=last + HOUR
-    )
+    missed = tell_missed(first, last, count=2)
+    record(engine, first, **missed, finished_at=last + HOUR)
 
     found = ask(engine)
 

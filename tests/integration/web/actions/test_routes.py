@@ -20,7 +20,6 @@ from dispatch.bulk.runner import BulkRunner
 from models.database.engine import Author, writing
 from models.database.tables import operations
 from models.door.documents import ReadContext, read_action_object
-from models.operation_state import OperationState
 from models.requests.notes import PauseModel
 from tests.database import fetch_rows, read_by, write_by
 from tests.integration.web.conftest import Browser, enter_as, take_away
@@ -34,6 +33,7 @@ from tests.scheduling import (
     make_document,
     post,
     put,
+    tell_missed,
 )
 
 PARIS = {"cron_rule": "30 2 * * *", "timezone": "Europe/Paris"}
@@ -307,17 +307,8 @@ def test_a_new_action_says_when_it_first_runs(page: TestClient, engine: sa.Engin
 def test_runs_that_did_not_go_well_say_why(page: TestClient, engine: sa.Engine):
     """In a sentence with both clocks, and with what can be done."""
     occurrence = get_now(engine) - timedelta(hours=1)
-    details = dict.fromkeys(("first", "last"), occurrence.isoformat()) | {"count": 1}
-    put(
-        engine,
-        action_uid="nightly",
-        app="shop",
-        occurrence=occurrence,
-        state=OperationState.MISSED,
-        reason="outage",
-        details=details,
-        finished_at=occurrence + MINUTE,
-    )
+    missed = tell_missed(occurrence) | {"finished_at": occurrence + MINUTE}
+    put(engine, action_uid="nightly", app="shop", occurrence=occurrence, **missed)
 
     found = page.get("/actions/nightly")
 

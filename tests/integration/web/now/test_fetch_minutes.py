@@ -11,7 +11,16 @@ import sqlalchemy as sa
 from actions.lease import Leader
 from models.database.tables import leaderships
 from tests.database import execute, read_by
-from tests.scheduling import MINUTE, MONDAY, add_app, edit_action, get_now, post, put
+from tests.scheduling import (
+    MINUTE,
+    MONDAY,
+    add_app,
+    edit_action,
+    get_now,
+    post,
+    put,
+    tell_missed,
+)
 from web.now.fetch_minutes import Minutes, fetch_minutes
 
 
@@ -36,14 +45,8 @@ def test_operations_count_in_their_minute(engine: sa.Engine):
     put_at(engine, 0, this - 5 * MINUTE, state="succeeded")
     put_at(engine, 1, this - 5 * MINUTE, state="failed")
     put_at(engine, 2, this - 5 * MINUTE, state="succeeded", recorded_at=this - MINUTE)
-    put_at(
-        engine,
-        3,
-        this - timedelta(days=3),
-        state="running",
-        trigger="backfill",
-        recorded_at=this - 2 * MINUTE,
-    )
+    ran = {"recorded_at": this - 2 * MINUTE, "state": "running"}
+    put_at(engine, 3, this - timedelta(days=3), trigger="backfill", **ran)
     put_at(engine, 4, this - timedelta(hours=3), state="succeeded")
 
     found = fetch(engine)
@@ -63,24 +66,12 @@ def test_missed_occurrences_count_one_by_one(engine: sa.Engine):
     edit_action(engine, every.uid, next_due_at=None)
     first = now.replace(second=0, microsecond=0) - 30 * MINUTE
     first -= first.minute % 5 * MINUTE
-    put_at(
-        engine,
-        0,
-        first,
-        state="missed",
-        finished_at=now,
-        recorded_at=now,
-        details={
-            "first": first.isoformat(),
-            "last": (first + 10 * MINUTE).isoformat(),
-            "count": 3,
-            "more": False,
-        },
-    )
+    missed = tell_missed(first, first + 10 * MINUTE, count=3)
+    put_at(engine, 0, first, finished_at=now, recorded_at=now, **missed)
 
-    assert {first + n * 5 * MINUTE: {"missed": 1} for n in range(3)} == find_past(
-        fetch(engine)
-    )
+    found = find_past(fetch(engine))
+
+    assert {first + n * 5 * MINUTE: {"missed": 1} for n in range(3)} == found
 
 
 def test_plans_reach_an_hour_ahead(engine: sa.Engine):

@@ -10,7 +10,16 @@ import sqlalchemy as sa
 
 from models.database.tables import leaderships
 from tests.database import execute, read_by
-from tests.scheduling import MINUTE, add_app, add_mails, get_now, post, put
+from tests.scheduling import (
+    MINUTE,
+    MONDAY,
+    add_app,
+    add_mails,
+    get_now,
+    post,
+    put,
+    tell_missed,
+)
 from web.now.fetch_not_run import NotRun, NotRunKind, NotRunList, fetch_not_run
 
 
@@ -40,23 +49,10 @@ def say(entry: NotRun) -> str:
 def test_missed_occurrences_are_counted(engine: sa.Engine):
     """A row is for a whole outage; its action goes by the clocks of Paris."""
     add_app(engine)
-    post(
-        engine, uid="daily", when={"cron_rule": "0 7 * * *", "timezone": "Europe/Paris"}
-    )
-    now = get_now(engine)
-    id_ = put_now(
-        engine,
-        0,
-        state="missed",
-        reason="outage",
-        finished_at=now,
-        details={
-            "first": "2026-10-20T05:00:00+00:00",
-            "last": "2026-10-22T05:00:00+00:00",
-            "count": 3,
-            "more": True,
-        },
-    )
+    when = {"cron_rule": "0 7 * * *", "timezone": "Europe/Paris"}
+    post(engine, uid="daily", when=when)
+    missed = tell_missed(MONDAY, MONDAY + timedelta(days=2), count=3, more=True)
+    id_ = put_now(engine, 0, **missed, finished_at=get_now(engine))
 
     found = fetch(engine)
 
@@ -81,16 +77,8 @@ def lead_again(engine: sa.Engine) -> tuple[datetime, datetime]:
 def test_outage_is_named(engine: sa.Engine):
     """From the first occurrence that was missed until somebody led again."""
     first, back = lead_again(engine)
-    put_now(
-        engine,
-        0,
-        state="missed",
-        reason="outage",
-        occurrence=first,
-        recorded_at=back + MINUTE,
-        finished_at=back + MINUTE,
-        details={"first": first.isoformat(), "last": first.isoformat(), "count": 1},
-    )
+    at = dict.fromkeys(("recorded_at", "finished_at"), back + MINUTE)
+    put_now(engine, 0, occurrence=first, **at, **tell_missed(first))
 
     entry = find_only(fetch(engine), NotRunKind.MISSED)
 
@@ -101,16 +89,10 @@ def test_outage_is_named(engine: sa.Engine):
 
 def test_skipped_ones_of_an_action_are_one_entry(engine: sa.Engine):
     """With the latest as the example."""
-    now = get_now(engine)
-    put_now(
-        engine,
-        0,
-        state="skipped",
-        reason="overlap",
-        recorded_at=now - 9 * MINUTE,
-        occurrence=now - 9 * MINUTE,
-    )
-    latest = put_now(engine, 1, state="skipped", reason="overlap")
+    skipped = {"state": "skipped", "reason": "overlap"}
+    then = get_now(engine) - 9 * MINUTE
+    put_now(engine, 0, recorded_at=then, occurrence=then, **skipped)
+    latest = put_now(engine, 1, **skipped)
 
     entry = find_only(fetch(engine), NotRunKind.SKIPPED)
 
@@ -136,15 +118,9 @@ def test_late_ones_say_what_held_them_up(engine: sa.Engine):
     now = get_now(engine)
     for number in range(2):
         due = now - (20 - number) * MINUTE
-        put_now(
-            engine,
-            number,
-            occurrence=due,
-            recorded_at=due,
-            sent_at=due,
-            started_at=due + 4 * MINUTE,
-            state="succeeded",
-        )
+        times = dict.fromkeys(("occurrence", "recorded_at", "sent_at"), due)
+        times["started_at"] = due + 4 * MINUTE
+        put_now(engine, number, **times, state="succeeded")
     put_now(engine, 2, sent_at=now, started_at=now, state="succeeded")
 
     found = fetch(engine)
@@ -159,14 +135,8 @@ def test_jitter_is_not_late(engine: sa.Engine):
     add_app(engine)
     post(engine, uid="daily", jitter="PT10M")
     now = get_now(engine)
-    put_now(
-        engine,
-        0,
-        occurrence=now - 10 * MINUTE,
-        recorded_at=now - 3 * MINUTE,
-        started_at=now - 3 * MINUTE,
-        state="succeeded",
-    )
+    began = dict.fromkeys(("recorded_at", "started_at"), now - 3 * MINUTE)
+    put_now(engine, 0, occurrence=now - 10 * MINUTE, **began, state="succeeded")
 
     assert 0 == fetch(engine).counts[NotRunKind.LATE]
 
@@ -184,22 +154,11 @@ def test_only_the_app_and_the_day_count(engine: sa.Engine):
 def test_one_outage_is_told_once(engine: sa.Engine):
     """Who missed most comes first; what was missed otherwise is apart."""
     first, back = lead_again(engine)
+    at = dict.fromkeys(("recorded_at", "finished_at"), back + MINUTE)
     for number in range(7):
-        put_now(
-            engine,
-            number,
-            action_uid=f"action-{number}",
-            state="missed",
-            reason="outage",
-            occurrence=first,
-            recorded_at=back + MINUTE,
-            finished_at=back + MINUTE,
-            details={
-                "first": first.isoformat(),
-                "last": first.isoformat(),
-                "count": number + 1,
-            },
-        )
+        missed = tell_missed(first, count=number + 1)
+        uid = f"action-{number}"
+        put_now(engine, number, action_uid=uid, occurrence=first, **at, **missed)
     now = get_now(engine)
     later = put_now(engine, 7, state="missed", reason="outage", finished_at=now)
 

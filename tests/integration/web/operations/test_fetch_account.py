@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -12,7 +11,7 @@ import sqlalchemy as sa
 
 from models.database.tables import domains
 from models.occurrence import make_manual_id, make_missed_id, make_operation_id
-from models.operation_state import OperationState, Trigger
+from models.operation_state import Trigger
 from operations.cancel_and_retry import cancel_or_refuse, retry_or_refuse
 from operations.running.past_attempts import AttemptOutcome, PastAttempt
 from tests.database import execute, read_by, write_by
@@ -27,6 +26,7 @@ from tests.scheduling import (
     make_operation,
     put,
     record_all,
+    tell_missed,
 )
 from web.operations.fetch_account import Account, fetch_account
 
@@ -49,15 +49,7 @@ def test_id_is_computed_anew(engine: sa.Engine):
     """Of an occurrence, a user, a range; of a manual run the key is not kept."""
     of_user = make_operation(1, user_id="ann")
     missed = make_operation(2, id=make_missed_id("daily", MONDAY + 2 * MINUTE))
-    missed = missed._replace(
-        state=OperationState.MISSED,
-        details={
-            "first": (MONDAY + 2 * MINUTE).isoformat(),
-            "last": (MONDAY + 2 * MINUTE).isoformat(),
-            "count": 1,
-            "more": False,
-        },
-    )
+    missed = missed._replace(**tell_missed(MONDAY + 2 * MINUTE))
     manual = make_operation(3, id=make_manual_id("daily", "k"), trigger=Trigger.MANUAL)
     strange = make_operation(4, id=make_operation_id("other", MONDAY))
     record_all(engine, of_user, missed, manual, strange)
@@ -76,48 +68,34 @@ def test_id_is_computed_anew(engine: sa.Engine):
 
 def test_attempts_are_told_in_their_order(engine: sa.Engine):
     """Those that failed before, then what the steps know, then what has not begun."""
-    failed = PastAttempt(
-        number=1,
-        outcome=AttemptOutcome.FAILED,
-        step="refresh",
-        began_at=MONDAY,
-        step_began_at=MONDAY,
-        ended_at=MONDAY + MINUTE,
-        error="503",
-    )
-    later = replace(
-        failed,
-        number=2,
-        step="publish",
-        step_began_at=MONDAY + 3 * MINUTE,
-        ended_at=MONDAY + 4 * MINUTE,
-    )
-    edit(
-        engine,
-        DAILY.id,
-        state="failed",
-        attempt=2,
-        details={"attempts": [failed.as_details(), later.as_details()]},
-    )
-    add_steps(
-        engine,
-        DAILY.id,
+    instants = [MONDAY + number * MINUTE for number in range(5)]
+    attempts = [
+        PastAttempt(
+            number=number,
+            outcome=AttemptOutcome.FAILED,
+            step=step,
+            began_at=MONDAY,
+            step_began_at=instants[begin],
+            ended_at=instants[begin + 1],
+            error="503",
+        ).as_details()
+        for number, step, begin in ((1, "refresh", 0), (2, "publish", 3))
+    ]
+    edit(engine, DAILY.id, state="failed", attempt=2, details={"attempts": attempts})
+    steps = [
         {
-            "name": "refresh",
-            "state": "succeeded",
+            "name": name,
+            "state": state,
             "attempt": 2,
-            "started_at": MONDAY + 2 * MINUTE,
-            "finished_at": MONDAY + 3 * MINUTE,
-        },
-        {
-            "name": "publish",
-            "state": "failed",
-            "attempt": 2,
-            "started_at": MONDAY + 3 * MINUTE,
-            "finished_at": MONDAY + 4 * MINUTE,
-        },
-        {"name": "send_email", "state": "skipped"},
-    )
+            "started_at": instants[begin],
+            "finished_at": instants[begin + 1],
+        }
+        for name, state, begin in (
+            ("refresh", "succeeded", 2),
+            ("publish", "failed", 3),
+        )
+    ]
+    add_steps(engine, DAILY.id, *steps, {"name": "send_email", "state": "skipped"})
 
     assert [
         ("refresh", 1, "failed"),
@@ -133,14 +111,8 @@ def test_same_failures_are_counted(engine: sa.Engine):
     ages = [timedelta(hours=1), timedelta(hours=2), timedelta(days=2)]
     ids = [DAILY.id, *(put(engine, number) for number in (1, 2, 3))]
     for id_, age in zip(ids, [*ages, timedelta(days=8)], strict=True):
-        edit(
-            engine,
-            id_,
-            state="failed",
-            reason="step failed: refresh",
-            error=f"refresh: user '{id_}' is gone",
-            finished_at=now - age,
-        )
+        failed = {"error": f"refresh: user '{id_}' is gone", "finished_at": now - age}
+        edit(engine, id_, state="failed", reason="step failed: refresh", **failed)
     put(engine, 9, state="failed", reason="step failed", error="x")
 
     same = give(engine).same
