@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 import redis
 
-from celery_app.app import make_app
-from celery_app.operation_sender import CelerySender
 from celery_app.routing import find_broker_names
 from models.operation_state import OperationState, Queue
-from operations.sending.order import Message
 from tests.chaos.installation import Installation
 from tests.chaos.servers import Victim, run_faulty_redis
 from tests.servers import wait_until
@@ -42,15 +38,6 @@ def installation(
     made.engine.dispose()
 
 
-def fill(installation: Installation, count: int) -> None:
-    patient = installation.settings.model_copy(
-        update={"broker_timeout": timedelta(seconds=30)}
-    )
-    sender = CelerySender(make_app(patient), timeout=patient.broker_timeout)
-    sender.send([Message(uuid4(), Queue.QUICK, "a test", 0) for _ in range(count)])
-    sender.close()
-
-
 def count_waiting(installation: Installation) -> int:
     with redis.Redis.from_url(installation.broker_url) as client:
         length = client.llen(find_broker_names(Queue.QUICK, "minutehand")[0])
@@ -65,7 +52,7 @@ def test_worker_outlives_a_broker_that_goes_under_a_full_queue(
     with installation.worker() as worker:
         for _ in range(2):
             left = count_waiting(installation)
-            fill(installation, WAITING)
+            installation.send(*(uuid4() for _ in range(WAITING)))
             wait_until(
                 lambda left=left: (  # type: ignore[misc]
                     count_waiting(installation) < left + WAITING

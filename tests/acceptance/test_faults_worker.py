@@ -7,13 +7,10 @@ from uuid import UUID
 import redis
 import sqlalchemy as sa
 
-from celery_app.app import make_app
-from celery_app.operation_sender import CelerySender
 from dispatch.manual_runs import run_now
 from models.operation_state import OperationState, Queue, Reason, StepState
 from operations.cancel_and_retry import cancel
 from operations.list_operations import fetch_steps
-from operations.sending.order import Message
 from tests.chaos.installation import SHORT, Installation, freeze, kill, thaw
 from tests.database import execute, read_by, write_by
 from tests.scheduling import edit_action, get
@@ -124,18 +121,15 @@ def test_message_that_comes_again_runs_nothing(scheduled: Installation) -> None:
         scheduled.wait_for_effects(asked)
         # The worker acknowledges it beside the process that has begun.
         wait_until(lambda: not fetch_messages(scheduled), what="the acknowledgement")
-        sender = make_sender(scheduled)
-        message = Message(asked, Queue.QUICK, "by hand", 0)
-        sender.send([message] * 3)
+        scheduled.send(*[asked] * 3)
         wait_until(
             lambda: count_drops(scheduled) >= 3, what="three copies to be dropped"
         )
         gate.touch()
         row = scheduled.wait_until_final(asked)
-        sender.send([message])
+        scheduled.send(asked)
         wait_until(lambda: count_drops(scheduled) >= 4, what="a fourth")
         wait_until(lambda: not fetch_messages(scheduled), what="nothing to be left")
-        sender.close()
 
     assert (row.state, row.attempt) == (OperationState.SUCCEEDED, 1)
     assert scheduled.count_effects(asked) == 1
@@ -147,11 +141,6 @@ def fetch_messages(installation: Installation) -> list[str]:
     with redis.Redis.from_url(installation.broker_url) as client:
         keys = [key.decode() for key in client.scan_iter()]
     return [key for key in keys if not key.startswith("_kombu.binding")]
-
-
-def make_sender(installation: Installation) -> CelerySender:
-    app = make_app(installation.settings)
-    return CelerySender(app, timeout=installation.settings.broker_timeout)
 
 
 def count_drops(installation: Installation) -> int:

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -17,12 +17,8 @@ from uuid import UUID, uuid4
 import pytest
 import sqlalchemy as sa
 
-from celery_app.app import make_app
-from celery_app.operation_sender import CelerySender
 from models.database.engine import writing
 from models.database.tables import leases, processes, templates
-from models.operation_state import Queue
-from operations.sending.order import Message
 from tests.chaos.installation import Installation
 from tests.chaos.servers import find_postgres_programs
 from tests.database import execute
@@ -106,15 +102,6 @@ def fetch_runs(mailing: Installation, state: str) -> set[UUID]:
     return {row.id for row in fetch_all(mailing.engine) if row.state == state}
 
 
-def send_again(mailing: Installation, ids: Iterable[UUID]) -> None:
-    """Leave messages in the broker, which ran on and knows of no backup."""
-    sender = CelerySender(
-        make_app(mailing.settings), timeout=mailing.settings.broker_timeout
-    )
-    sender.send([Message(each, Queue.QUICK, "", 1) for each in ids])
-    sender.close()
-
-
 def count_mails(mail_server: MailServer) -> Counter[str]:
     return Counter(str(each["Message-ID"]) for each in mail_server.messages)
 
@@ -188,7 +175,8 @@ def test_nobody_is_mailed_twice_after_a_restore(
     too_early = call(mailing, *command, busy=True)
     let_time_pass(engine, HOUR)
     report = call(mailing, *command)
-    send_again(mailing, [*fetch_runs(mailing, "canceled"), uuid4()])
+    # The broker ran on, and knows of no backup.
+    mailing.send(*fetch_runs(mailing, "canceled"), uuid4())
     with mailing.scheduler("after"), worker(mailing):
         # Behind all that is left in the broker.
         fresh = UUID(call(mailing, "actions", "run", uid)["id"])

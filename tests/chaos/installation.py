@@ -15,17 +15,21 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
 
+from celery_app.app import make_app
+from celery_app.operation_sender import CelerySender
 from dispatch.manual_runs import run_now
 from migrations.schema import migrate
 from models.database.engine import db_now, make_engine
 from models.database.tables import PENDING, operations, scheduled_actions, small_apps
 from models.operation_state import FINAL_STATES, Queue
+from operations.sending.order import Message
 from settings import Settings, read_settings
 from tests.chaos.steps import EFFECTS
 from tests.database import execute, fetch_rows
@@ -128,6 +132,13 @@ class Installation:
             stop_timeout_s=60,
         ) as process:
             yield process
+
+    def send(self, *ids: UUID) -> None:
+        """Send a message for each of *ids*, as a scheduler does that has time."""
+        app = make_app(self.settings)
+        sender = CelerySender(app, timeout=timedelta(seconds=30))
+        sender.send([Message(each, Queue.QUICK, "a test", 0) for each in ids])
+        sender.close()
 
     def read_log(self, name: str) -> str:
         """Return what *name* has logged."""

@@ -46,7 +46,13 @@ LARGE = 20 << 20
 #: What a client waits for at most, in seconds: then the test has failed.
 PATIENCE_S = 60
 
-GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+def get(target: bytes) -> bytes:
+    """Return a request for *target*."""
+    return b"GET " + target + b" HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+GET = get(b"/")
 
 
 class Application:
@@ -112,16 +118,30 @@ class Server:
             target=self.server.run, kwargs={"sockets": [self.listener]}
         )
 
-    def connect(self) -> closing[socket.socket]:
-        """Return the socket of a new client."""
-        client = socket.create_connection(self.listener.getsockname(), PATIENCE_S)
-        return closing(client)
+    def connect(self, source: str = "") -> closing[socket.socket]:
+        """Return the socket of a new client, at another address of this host."""
+        to, at = self.listener.getsockname(), (source, 0) if source else None
+        return closing(socket.create_connection(to, PATIENCE_S, at))
 
     def ask(self, text: bytes) -> str:
         """Send a text on a connection of its own, and return all that comes back."""
         with self.connect() as client:
             client.sendall(text)
             return read_all(client)
+
+    def serves(self, source: str = "") -> bool:
+        """Tell whether a new client is answered as it wants."""
+        with self.connect(source) as client:
+            client.sendall(GET)
+            return read_answer(client).startswith("HTTP/1.1 200 OK")
+
+    @contextmanager
+    def waiting(self) -> Iterator[socket.socket]:
+        """Give a client that is being served."""
+        with self.connect() as client:
+            client.sendall(get(b"/wait"))
+            self.app.entered.wait(PATIENCE_S)
+            yield client
 
     def stop(self) -> None:
         """Let the server end."""
@@ -249,7 +269,7 @@ def test_answer_that_nobody_reads_is_cut(text: bytes):
     """A client that reads nothing of a large answer does not keep it in memory."""
     settings = replace(PATIENT, answer_within=SHORT, linger=SHORT)
     with run(settings) as server, server.connect() as client:
-        client.sendall(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n" + text)
+        client.sendall(get(b"/large") + text)
         wait_until_closed(client)
         received = len(read_all(client))
 
@@ -258,11 +278,9 @@ def test_answer_that_nobody_reads_is_cut(text: bytes):
 
 def test_stream_that_nobody_reads_is_cut():
     """Nor does one that gets more and more."""
-    with (
-        run(replace(PATIENT, answer_within=SHORT)) as server,
-        server.connect() as client,
-    ):
-        client.sendall(b"GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
+    settings = replace(PATIENT, answer_within=SHORT)
+    with run(settings) as server, server.connect() as client:
+        client.sendall(get(b"/stream"))
         wait_until_closed(client)
 
 
@@ -285,11 +303,6 @@ _CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
 _TWICE = post(5).replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n")
 _SMUGGLED = _TWICE + b"0\r\n\r\n" + GET
 _TOO_LONG = "The body has more than 100,000 bytes. Send it in several requests."
-
-
-def get(target: bytes) -> bytes:
-    """Return a request for *target*."""
-    return b"GET " + target + b" HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
 @pytest.mark.parametrize(
@@ -397,9 +410,8 @@ def test_other_protocols_are_not_heeded(
 def test_client_that_leaves_is_told_to_the_application():
     """It need not work on."""
     with run(PATIENT) as server:
-        with server.connect() as client:
-            client.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
-            server.app.entered.wait(PATIENCE_S)
+        with server.waiting():
+            pass
 
         assert server.app.lost.wait(PATIENCE_S)
 
@@ -410,9 +422,7 @@ def test_client_that_leaves_in_the_middle_of_its_body_leaves_no_trace():
         with server.connect() as client:
             client.sendall(post(1000, b"abc"))
             server.app.entered.wait(PATIENCE_S)
-        with server.connect() as client:
-            client.sendall(GET)
-            read_answer(client)
+        assert server.serves()
 
     assert server.edge.connections == 0
     assert server.edge.body_bytes == 0
@@ -430,18 +440,14 @@ def test_those_who_ask_nothing_give_way(count: int, text: bytes):
     with run(replace(PATIENT, connections=3)) as server, ExitStack() as slow:
         for _ in range(count):
             slow.enter_context(server.connect()).sendall(text)
-        with server.connect() as client:
-            client.sendall(GET)
 
-            assert read_answer(client).startswith("HTTP/1.1 200 OK")
+        assert server.serves()
 
 
 def test_those_being_served_do_not_give_way():
     """If all are, a further one is refused and told to come again."""
     settings = replace(PATIENT, connections=1, linger=SHORT)
-    with run(settings) as server, server.connect() as busy:
-        busy.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
-        server.app.entered.wait(PATIENCE_S)
+    with run(settings) as server, server.waiting():
         answer = server.ask(GET)
         again = server.ask(GET)
 
@@ -453,12 +459,9 @@ def test_those_being_served_do_not_give_way():
 def test_one_address_has_a_share_only():
     """What one address keeps busy leaves room for the others."""
     settings = replace(PATIENT, connections=10, connections_per_address=1, linger=SHORT)
-    with run(settings) as server, server.connect() as busy:
-        busy.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
-        server.app.entered.wait(PATIENCE_S)
-
+    with run(settings) as server, server.waiting():
         assert read_problem(server.ask(GET))["status"] == 503
-        assert ask_from("127.0.0.2", server).startswith("HTTP/1.1 200 OK")
+        assert server.serves("127.0.0.2")
 
 
 def test_proxy_has_no_share():
@@ -466,21 +469,5 @@ def test_proxy_has_no_share():
     settings = replace(
         PATIENT, connections_per_address=1, proxies=frozenset({"127.0.0.1"})
     )
-    with run(settings) as server, server.connect() as busy:
-        busy.sendall(b"GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
-        server.app.entered.wait(PATIENCE_S)
-        with server.connect() as client:
-            client.sendall(GET)
-
-            assert read_answer(client).startswith("HTTP/1.1 200 OK")
-
-
-def ask_from(address: str, server: Server) -> str:
-    """Ask from another address of this host."""
-    with closing(
-        socket.create_connection(
-            server.listener.getsockname(), PATIENCE_S, (address, 0)
-        )
-    ) as client:
-        client.sendall(GET)
-        return read_answer(client)
+    with run(settings) as server, server.waiting():
+        assert server.serves()

@@ -22,7 +22,7 @@ from models.role import Role
 from serving.access.callers import Caller
 from serving.access.manage_keys import create_key
 from serving.access.sign_ins import make_link
-from serving.limits import RequestLimits
+from serving.limits import Rate, RequestClass, RequestLimits
 from serving.services import Services
 from tests.database import write_by
 from tests.integration.api.conftest import make_settings
@@ -40,9 +40,15 @@ def browse(engine: sa.Engine, tmp_path: Path) -> Iterator[Browser]:
     """Give a function that opens a browser, which keeps cookies and tells its page."""
     with ExitStack() as stack:
 
-        def open_browser(address: str = "10.1.1.1", **settings: Any) -> TestClient:
+        def open_browser(
+            address: str = "10.1.1.1", *, at_once: int | None = None, **settings: Any
+        ) -> TestClient:
             given = make_settings(tmp_path, engine).model_copy(update=settings)
-            services = Services(given, engine, RequestLimits(clock=time.monotonic))
+            limits = RequestLimits(clock=time.monotonic)
+            if at_once is not None:  # and never again: the clock stands still
+                rates = dict.fromkeys(RequestClass, Rate(at_once))
+                limits = RequestLimits(clock=lambda: 0.0, rates=rates)
+            services = Services(given, engine, limits)
             own = given.web_url or "http://testserver"
             client = TestClient(
                 make_app(services),

@@ -9,7 +9,6 @@ from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -21,12 +20,9 @@ from joserfc.jwk import OctKey, RSAKey
 from pydantic import SecretStr
 from starlette.testclient import TestClient
 
-from cli.web_app import make_app
 from models.database.tables import sign_ins
 from operations.adapters import identity_provider
 from serving.access.sign_ins import SESSION_FOR
-from serving.limits import Rate, RequestClass, RequestLimits
-from serving.services import Services
 from tests.database import fetch_rows
 from tests.identity_providers import (
     CLIENT,
@@ -37,7 +33,6 @@ from tests.identity_providers import (
     run_provider,
     run_rogue,
 )
-from tests.integration.api.conftest import make_settings
 from tests.integration.web.conftest import Browser
 from tests.scheduling import get_now
 
@@ -594,23 +589,12 @@ def test_provider_without_a_place_to_sign_out_is_not_offered(
     assert 404 == browser.get("/sign-in/company/out").status_code
 
 
-def test_nobody_tries_for_long(engine: sa.Engine, tmp_path: Path):
+def test_nobody_tries_for_long(staff: Staff):
     """Failed attempts are counted as those with keys are."""
-    given = {
-        "oidc_issuer": "http://127.0.0.1:1",
-        "oidc_client_id": CLIENT,
-        "oidc_groups": GROUPS,
-    }
-    settings = make_settings(tmp_path, engine).model_copy(update=given)
-    limits = RequestLimits(
-        clock=lambda: 0.0, rates={kind: Rate(2) for kind in RequestClass}
-    )
-    with TestClient(make_app(Services(settings, engine, limits))) as browser:
-        statuses = [
-            browser.get("/sign-in/company/back").status_code for _time in range(3)
-        ]
+    browser = staff("http://127.0.0.1:1", at_once=2)
+    answers = [browser.get("/sign-in/company/back") for _time in range(3)]
 
-    assert [403, 403, 429] == statuses
+    assert [403, 403, 429] == [answer.status_code for answer in answers]
 
 
 def test_without_a_company_there_is_none(browser: TestClient):

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 import sqlalchemy as sa
 from starlette.testclient import TestClient
 
-from cli.web_app import make_app
 from models.database.tables import api_keys, sign_ins
 from models.role import Role
 from serving.access.manage_keys import revoke_key
 from serving.access.sign_ins import LINK_COMMAND
-from serving.limits import Rate, RequestClass, RequestLimits
-from serving.services import Services
 from settings import read_settings
 from tests.database import fetch_rows, write_by
-from tests.integration.api.conftest import make_settings
 from tests.integration.web.conftest import (
     FOREIGN,
     OWN,
@@ -249,16 +244,11 @@ def test_whoever_signed_in_stays_here(browser: TestClient, engine: sa.Engine):
     }
 
 
-def test_those_who_get_in_are_no_attempts(engine: sa.Engine, tmp_path: Path):
+def test_those_who_get_in_are_no_attempts(browse: Browser, engine: sa.Engine):
     """Nor does anybody who tries keep those out who share their address."""
-    limits = RequestLimits(
-        clock=lambda: 0.0, rates={kind: Rate(2) for kind in RequestClass}
-    )
-    services = Services(make_settings(tmp_path, engine), engine, limits)
-    key = new_key(engine)
-    with TestClient(make_app(services), follow_redirects=False) as browser:
-        secrets = [key] * 3 + ["mh_x"] * 3 + [key]
-        statuses = [enter(browser, secret).status_code for secret in secrets]
+    browser, key = browse(at_once=2), new_key(engine)
+    secrets = [key] * 3 + ["mh_x"] * 3 + [key]
+    statuses = [enter(browser, secret).status_code for secret in secrets]
 
     assert [303] * 3 + [403, 403, 429] + [303] == statuses
 
@@ -293,31 +283,26 @@ def behind(browse: Browser) -> Browser:
     return connect
 
 
-def test_attempts_are_counted_by_the_address_behind_our_proxies(
-    engine: sa.Engine, tmp_path: Path
-):
+def test_attempts_are_counted_by_the_address_behind_our_proxies(browse: Browser):
     """What a client adds to the header counts for nothing, nor a stranger's."""
-    proxies = {"web_proxies": read_settings(PROXIES, None).web_proxies}
-    settings = make_settings(tmp_path, engine).model_copy(update=proxies)
-    limits = RequestLimits(
-        clock=lambda: 0.0, rates={kind: Rate(1) for kind in RequestClass}
+    proxies = read_settings(PROXIES, None).web_proxies
+    proxy, stranger = (
+        browse(address, at_once=1, web_proxies=proxies)
+        for address in ("10.0.0.7", "10.1.1.1")
     )
-    app = make_app(Services(settings, engine, limits))
 
-    def attempt(peer: str, *told: str) -> int:
-        headers = [*OWN.items(), *(("X-Forwarded-For", each) for each in told)]
-        browser = TestClient(app, client=(peer, 1))
-        data = {"secret": "mh_x"}
-        return browser.post("/sign-in", data=data, headers=headers).status_code
+    def attempt(browser: TestClient, *told: str) -> int:
+        headers = [("X-Forwarded-For", each) for each in told]
+        return enter(browser, "mh_x", headers=headers).status_code
 
     assert [403, 429, 429, 403, 403] == [
-        attempt("10.0.0.7", "192.0.2.1"),
-        attempt("10.0.0.7", "203.0.113.1, 192.0.2.1, 192.168.2.9"),
-        attempt("10.0.0.7", "203.0.113.2", "192.0.2.1"),
-        attempt("10.0.0.7", "192.0.2.2"),
-        attempt("10.0.0.7"),
+        attempt(proxy, "192.0.2.1"),
+        attempt(proxy, "203.0.113.1, 192.0.2.1, 192.168.2.9"),
+        attempt(proxy, "203.0.113.2", "192.0.2.1"),
+        attempt(proxy, "192.0.2.2"),
+        attempt(proxy),
     ]
-    assert [403, 429] == [attempt("10.1.1.1", f"192.0.2.{each}") for each in (3, 4)]
+    assert [403, 429] == [attempt(stranger, f"192.0.2.{each}") for each in (3, 4)]
 
 
 def test_proxy_is_believed_if_it_is_listed(behind: Browser):
