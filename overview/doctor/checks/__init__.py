@@ -30,7 +30,6 @@ LOOKS: dict[str, Look] = {
     "tasks": database.look_at_tasks,
     "strangers": database.look_at_strangers,
     "mail": apps.look_at_mail,
-    "sender": apps.look_at_senders,
     "sign-in": apps.look_at_sign_in,
     "bounds": apps.look_at_bounds,
     "followers": work.look_at_followers,
@@ -48,7 +47,7 @@ LOOKS: dict[str, Look] = {
 #: Those that ask others than the database, or read much of it: they are done now and
 #: then, and what they found is kept.
 FAR = (
-    *("grants", "broker", "sources", "tasks", "sender", "sign-in", "bounds"),
+    *("grants", "broker", "sources", "tasks", "sign-in", "bounds"),
     *("followers", "tzdata"),
 )
 

@@ -1,4 +1,4 @@
-"""What small apps need: mail servers, senders, SQL roles of their own, time zones."""
+"""What small apps need: mail servers, SQL roles of their own, time zones."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import sqlalchemy as sa
 
-from actions.small_apps.check_settings import find_sender_doubt
 from actions.zone_changes import find_moved, find_unreadable
 from models.database.tables import scheduled_actions, small_apps
 from models.errors import UnreachableError
@@ -20,27 +19,6 @@ from overview.doctor.thresholds import MAIL_FORGOTTEN_AFTER
 
 #: The most apps that are named.
 _NAMED = 5
-
-
-def look_at_senders(view: View) -> Iterator[Finding]:
-    """Look for small apps whose own sender is not used."""
-    kept = small_apps.c
-    rows = view.connection.execute(
-        sa.select(kept.uid, kept.mail)
-        .where(kept.mail.is_not(None), kept.deleted_at.is_(None))
-        .order_by(kept.uid)
-    )
-    allowed = view.settings.mail_sender_hosts
-    doubts = [
-        Finding("sender", Health.DOUBTFUL, f"app {uid}: {doubt}")
-        for uid, mail in rows
-        if (doubt := find_sender_doubt(mail.get("from_address"), allowed)) is not None
-    ]
-    yield from doubts[:_NAMED]
-    if len(doubts) > _NAMED:
-        more = len(doubts) - _NAMED
-        found = f"{more} more apps: see their pages, or minutehand apps show APP"
-        yield Finding("sender", Health.DOUBTFUL, found)
 
 
 def look_at_sign_in(view: View) -> Iterator[Finding]:

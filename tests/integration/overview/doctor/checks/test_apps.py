@@ -8,7 +8,7 @@ import re
 import sqlalchemy as sa
 
 from models.database.engine import db_now
-from models.database.tables import breakers, scheduled_actions, small_apps, zones
+from models.database.tables import breakers, scheduled_actions, zones
 from operations.adapters.breaker import Breaker
 from tests.database import execute
 from tests.scheduling import MINUTE, add_app, edit_action, examine, post
@@ -61,20 +61,6 @@ def test_mail_server_that_does_not_serve_is_named(postgres_engine: sa.Engine):
     told = "the mail server mail.example.org:25 has been unavailable since"
     assert found.detail.startswith(told)
     assert found.detail.endswith("goes on when it serves again.")
-
-
-def test_sender_that_is_not_used_is_told(engine: sa.Engine):
-    """Until its host is one from which small apps may send."""
-    add_app(engine, "shop")
-    mail = {"from_address": "reports@shop.example"}
-    execute(engine, sa.update(small_apps).values(mail=mail))
-
-    (found,) = examine(engine, "sender")
-    allowed = examine(engine, "sender", MAIL_SENDER_HOSTS="shop.example")
-
-    doubt = "'reports@shop.example' is of no host in MINUTEHAND_MAIL_SENDER_HOSTS here"
-    assert found.detail.startswith(f"app shop: {doubt}")
-    assert [] == allowed
 
 
 def test_new_tz_database_is_told_with_what_it_moves(engine: sa.Engine):
