@@ -5,69 +5,33 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import sqlite3
 import zlib
-from collections.abc import Callable
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import polars as pl
 import psycopg
 import pytest
-from pydantic import SecretStr
 from sqlalchemy import make_url
 
 from models.errors import StepError
-from models.fields.sql_connection import SqlConnection
-from operations.adapters.sources.sources import RealSources
-from operations.domains import Domain, DomainLimits, Reading, ReadRequest
-from settings import read_child_environment
-from tests.conftest import run_pooler
+from tests.conftest import run_pooler, show_url
+from tests.integration.operations.adapters.sources.conftest import Reader
 from tests.unit.operations.fakes import failing
-
-Read = Callable[..., Reading | None]
 
 MIB = 1 << 20
 
 
-@pytest.fixture
-def read(tmp_path: Path) -> Read:
-    """Give a function that reads a source below tmp_path within some limits."""
-
-    def read(
-        source: dict[str, Any], connection: SqlConnection | None = None, **limits: Any
-    ) -> Reading | None:
-        sources = RealSources(
-            limits=replace(DomainLimits(), **limits),
-            connections={"c": connection} if connection else {},
-            environment=read_child_environment(),
-        )
-        domain = Domain("sales", source, folder=tmp_path)
-        try:
-            return sources.read(ReadRequest("shop", domain, tmp_path / "out.part"))
-        finally:
-            left = {path.name for path in tmp_path.glob("out.part.*")}
-            assert set() == left, "scratch files stay"
-
-    return read
-
-
-def read_rows(folder: Path) -> list[tuple[object, ...]]:
-    return pl.read_parquet(folder / "out.part").rows()
-
-
-def test_gzip_is_undone(read: Read, tmp_path: Path):
+def test_gzip_is_undone(reader: Reader, tmp_path: Path):
     """By what is in the file, once or twice, in several members."""
     data = gzip.compress(gzip.compress(b"a,b\n1,x\n") + gzip.compress(b"2,y\n"))
     (tmp_path / "a.csv.gz").write_bytes(data)
 
-    read({"file": "a.csv.gz"})
+    reader.read({"file": "a.csv.gz"})
 
-    assert [(1, "x"), (2, "y")] == read_rows(tmp_path)
+    assert [(1, "x"), (2, "y")] == reader.rows
 
 
 def make_bomb(size: int, layers: int) -> bytes:
@@ -82,12 +46,12 @@ def make_bomb(size: int, layers: int) -> bytes:
     return data
 
 
-def test_gzip_bomb_is_stopped_at_the_bound(read: Read, tmp_path: Path):
+def test_gzip_bomb_is_stopped_at_the_bound(reader: Reader, tmp_path: Path):
     """The message names domain, bound and setting; nothing larger was ever written."""
     (tmp_path / "bomb.csv").write_bytes(make_bomb(64 * MIB, layers=2))
 
     with failing(permanent=True) as caught:
-        read({"file": "bomb.csv"}, bytes=10 * MIB)
+        reader.read({"file": "bomb.csv"}, bytes=10 * MIB)
 
     for words in ("domain sales", "10 MiB", "MINUTEHAND_SOURCE_MAX_BYTES"):
         assert words in str(caught.value)
@@ -105,13 +69,13 @@ def test_gzip_bomb_is_stopped_at_the_bound(read: Read, tmp_path: Path):
     ids=["zstd", "zlib", "cut off", "rubbish behind", "three layers"],
 )
 def test_other_compression_is_refused(
-    read: Read, tmp_path: Path, data: bytes, reason: str
+    reader: Reader, tmp_path: Path, data: bytes, reason: str
 ):
     """Polars would undo it all in memory."""
     (tmp_path / "a.csv").write_bytes(data)
 
     with failing(reason, permanent=True):
-        read({"file": "a.csv"})
+        reader.read({"file": "a.csv"})
 
 
 @pytest.mark.parametrize(
@@ -123,7 +87,7 @@ def test_other_compression_is_refused(
     ],
 )
 def test_rows_and_columns_are_bounded(
-    read: Read, tmp_path: Path, kind: str, bound: str
+    reader: Reader, tmp_path: Path, kind: str, bound: str
 ):
     """One more than the bound is refused for good."""
     frame = pl.DataFrame({f"a{number}": range(1000) for number in range(30)})
@@ -131,47 +95,44 @@ def test_rows_and_columns_are_bounded(
     getattr(frame, f"write_{kind}")(path)
     most = {"rows": 999, "columns": 29}[bound]
 
-    with pytest.raises(StepError, match=rf"sales: .*{most} {bound} \(MINUTE") as caught:
-        read({"file": path.name}, **{bound: most})
-
-    assert caught.value.permanent
+    with failing(rf"sales: .*{most} {bound} \(MINUTE", permanent=True):
+        reader.read({"file": path.name}, **{bound: most})
 
 
-def test_as_many_as_the_bounds_are_read(read: Read, tmp_path: Path):
+def test_as_many_as_the_bounds_are_read(reader: Reader, tmp_path: Path):
     """Of rows and columns."""
     (tmp_path / "a.ndjson").write_text('{"a": 1, "b": 2}\n' * 1000)
 
-    reading = read({"file": "a.ndjson"}, rows=1000, columns=2)
+    reading = reader.read({"file": "a.ndjson"}, rows=1000, columns=2)
 
-    assert reading is not None
     assert 1000 == reading.rows
 
 
 def test_json_with_a_key_of_its_own_in_each_record_is_bounded(
-    read: Read, tmp_path: Path
+    reader: Reader, tmp_path: Path
 ):
     """A million columns of a million rows come out of some megabytes."""
     records = [{f"k{number}": 1} for number in range(10_000)]
     (tmp_path / "a.json").write_text(json.dumps(records))
 
     with pytest.raises(StepError, match="2,000 columns"):
-        read({"file": "a.json"})
+        reader.read({"file": "a.json"})
 
 
-def test_dates_of_csv_are_dates_if_all_of_them_are(read: Read, tmp_path: Path):
+def test_dates_of_csv_are_dates_if_all_of_them_are(reader: Reader, tmp_path: Path):
     """What is no date after many that are makes a text of the column, no error."""
     rows = [f"2026-01-01,2026-01-01,{number}" for number in range(20_000)]
     text = "\n".join(["day,odd,n", *rows, "2026-01-02,soon,1.5", ""])
     (tmp_path / "a.csv").write_text(text)
 
-    read({"file": "a.csv"})
+    reader.read({"file": "a.csv"})
 
-    schema = pl.read_parquet_schema(tmp_path / "out.part")
+    schema = pl.read_parquet_schema(reader.target)
     assert {"odd": pl.String, "n": pl.Float64}.items() <= schema.items()
     assert schema["day"] in {pl.Date, pl.String}
 
 
-def test_large_json_is_read_in_little_memory(read: Read, tmp_path: Path):
+def test_large_json_is_read_in_little_memory(reader: Reader, tmp_path: Path):
     """200,000 records, 17 MB, of which a list takes several times as much."""
     record = '{"id": %d, "name": "name %d", "amount": %d.5, "when": "2026-11-23 06:00"}'
     with (tmp_path / "a.json").open("w") as file:
@@ -180,13 +141,12 @@ def test_large_json_is_read_in_little_memory(read: Read, tmp_path: Path):
             file.write("," * bool(number) + record % (number, number, number) + "\n")
         file.write("]")
 
-    reading = read({"file": "a.json"}, memory=192 * MIB)
+    reading = reader.read({"file": "a.json"}, memory=192 * MIB)
 
-    assert reading is not None
     assert 200_000 == reading.rows
 
 
-def test_memory_is_bounded(read: Read, tmp_path: Path):
+def test_memory_is_bounded(reader: Reader, tmp_path: Path):
     """Pages of Parquet that are far larger than the file end that process alone."""
     frame = pl.DataFrame({"a": ["x" * 1000]})
     wide = pl.concat([frame] * 250_000, rechunk=False)
@@ -194,14 +154,12 @@ def test_memory_is_bounded(read: Read, tmp_path: Path):
     del wide
 
     with failing(permanent=True) as caught:
-        read({"file": "a.parquet"}, memory=160 * MIB)
+        reader.read({"file": "a.parquet"}, memory=160 * MIB)
 
     assert "160 MiB of memory (MINUTEHAND_SOURCE_MAX_MEMORY)" in str(caught.value)
 
 
-def test_sql_is_read_in_batches_of_one_schema(
-    read: Read, reader_url: str, tmp_path: Path
-):
+def test_sql_is_read_in_batches_of_one_schema(reader: Reader, reader_url: str):
     """Late NULLs, late fractions and late texts decide the type of the whole column."""
     query = (
         "select n as id, case when n > 1500 then n end as late,"
@@ -211,10 +169,9 @@ def test_sql_is_read_in_batches_of_one_schema(
         " from generate_series(1, 2000) n"
     )
 
-    reading = read({"sql": query, "connection": "c"}, make_connection(reader_url))
+    reading = reader.ask(reader_url, query)
 
-    frame = pl.read_parquet(tmp_path / "out.part")
-    assert reading is not None
+    frame = pl.read_parquet(reader.target)
     assert 2000 == reading.rows == frame.height
     assert [
         pl.Int64,
@@ -227,39 +184,32 @@ def test_sql_is_read_in_batches_of_one_schema(
     assert (500, '{"n": 2000}') == (frame["late"].count(), frame["data"][-1])
 
 
-def make_connection(url: str) -> SqlConnection:
-    return SqlConnection(SecretStr(url.replace("+psycopg", "")), ("shop",))
-
-
-def test_rows_of_sql_are_bounded(read: Read, reader_url: str):
+def test_rows_of_sql_are_bounded(reader: Reader, reader_url: str):
     """A query without an end is ended at the bound."""
     query = (
         "with recursive t as (select 1 as n union all select n from t) select * from t"
     )
-    connection = make_connection(reader_url)
 
     with pytest.raises(StepError, match=r"more than 5,000 rows"):
-        read({"sql": query, "connection": "c"}, connection, rows=5_000)
+        reader.ask(reader_url, query, rows=5_000)
 
 
-def test_one_large_value_of_sql_is_bounded(read: Read, reader_url: str):
+def test_one_large_value_of_sql_is_bounded(reader: Reader, reader_url: str):
     """The driver holds it whole: its process ends, and the worker does not."""
     query = "select repeat('x', 100000000)"
-    connection = make_connection(reader_url)
 
     with failing("MINUTEHAND_SOURCE_MAX_MEMORY", permanent=True):
-        read({"sql": query, "connection": "c"}, connection, memory=160 * MIB)
+        reader.ask(reader_url, query, memory=160 * MIB)
 
 
-def test_slow_query_is_ended_in_its_database(read: Read, reader_url: str):
+def test_slow_query_is_ended_in_its_database(reader: Reader, reader_url: str):
     """At the bound nothing of it runs any more, whatever it set before it slept."""
     query = "select set_config('statement_timeout', '0', false), pg_sleep(600)"
-    connection = make_connection(reader_url)
 
     with failing("MINUTEHAND_SOURCE_TIMEOUT", permanent=False):
-        read({"sql": query, "connection": "c"}, connection, time=timedelta(seconds=3))
+        reader.ask(reader_url, query, time=timedelta(seconds=3))
 
-    with psycopg.connect(connection.url.get_secret_value()) as other:
+    with psycopg.connect(reader_url) as other:
         running = other.execute(
             "select query from pg_stat_activity"
             " where application_name = 'minutehand source' and state = 'active'"
@@ -267,7 +217,7 @@ def test_slow_query_is_ended_in_its_database(read: Read, reader_url: str):
     assert [] == running
 
 
-def test_query_cannot_take_its_bounds_away(read: Read, reader_url: str, tmp_path: Path):
+def test_query_cannot_take_its_bounds_away(reader: Reader, reader_url: str):
     """Whatever it sets holds until its next rows, so it ends with its reader."""
     query = (
         "select case n when 1 then set_config('statement_timeout', '0', false)"
@@ -277,13 +227,9 @@ def test_query_cannot_take_its_bounds_away(read: Read, reader_url: str, tmp_path
         " from generate_series(1, 501) n"
     )
 
-    read(
-        {"sql": query, "connection": "c"},
-        make_connection(reader_url),
-        time=timedelta(minutes=2),
-    )
+    reader.ask(reader_url, query, time=timedelta(minutes=2))
 
-    frame = pl.read_parquet(tmp_path / "out.part")
+    frame = pl.read_parquet(reader.target)
     assert ["0 0", "2min 2s"] == frame["bounds"][-2:].to_list()
 
 
@@ -297,7 +243,9 @@ def read_sessions(url: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_query_leaves_nothing_to_others(read: Read, reader_url: str, *, fails: bool):
+def test_query_leaves_nothing_to_others(
+    reader: Reader, reader_url: str, *, fails: bool
+):
     """Neither settings nor locks nor messages, also behind a pooler."""
     query = (
         "select set_config('search_path', 'theirs', false) as a,"
@@ -310,7 +258,7 @@ def test_query_leaves_nothing_to_others(read: Read, reader_url: str, *, fails: b
         with psycopg.connect(reader_url, autocommit=True) as listener:
             listener.execute("listen them")
             with nullcontext() if not fails else pytest.raises(StepError):
-                read({"sql": query, "connection": "c"}, make_connection(url))
+                reader.ask(url, query)
 
             assert [('"$user", public', "0")] == read_sessions(url)
             assert [] == list(listener.notifies(timeout=0))
@@ -325,7 +273,7 @@ def test_query_leaves_nothing_to_others(read: Read, reader_url: str, *, fails: b
     ],
 )
 def test_role_that_may_do_more_is_refused(
-    read: Read, postgres_server_url: str, power: str, told: str
+    reader: Reader, postgres_server_url: str, power: str, told: str
 ):
     """Its queries could end the sessions of other small apps, or read files."""
     role = f"powerful_{os.getpid()}_{uuid4().hex}"
@@ -339,22 +287,19 @@ def test_role_that_may_do_more_is_refused(
             url = make_url(postgres_server_url).set(
                 drivername="postgresql", username=role, password="x"
             )
-            connection = make_connection(url.render_as_string(hide_password=False))
-            query = {"sql": "select pg_terminate_backend(1)", "connection": "c"}
             with failing(told, permanent=True):
-                read(query, connection)
+                reader.ask(show_url(url), "select pg_terminate_backend(1)")
         finally:
             server.execute(f"drop role {role}".encode())
 
 
-def test_role_that_minutehand_works_as_is_refused(read: Read, reader_url: str):
+def test_role_that_minutehand_works_as_is_refused(reader: Reader, reader_url: str):
     """However its server is called: a query could end the sessions of a scheduler."""
-    query = {"sql": "select 1", "connection": "c"}
     with (
         psycopg.connect(reader_url, application_name="minutehand"),
         failing("Minutehand itself works as it", permanent=True),
     ):
-        read(query, make_connection(reader_url))
+        reader.ask(reader_url, "select 1")
 
 
 @pytest.mark.parametrize(
@@ -366,14 +311,12 @@ def test_role_that_minutehand_works_as_is_refused(read: Read, reader_url: str):
         "with t as (insert into x values (1) returning 1) select * from t",
     ],
 )
-def test_postgresql_only_reads(read: Read, reader_url: str, query: str):
+def test_postgresql_only_reads(reader: Reader, reader_url: str, query: str):
     """Nothing but one query can be declared, in a transaction that only reads."""
-    connection = make_connection(reader_url)
-
     with failing(permanent=True) as caught:
-        read({"sql": query, "connection": "c"}, connection)
+        reader.ask(reader_url, query)
 
-    assert connection.url.get_secret_value() not in str(caught.value)
+    assert reader_url not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -388,36 +331,27 @@ def test_postgresql_only_reads(read: Read, reader_url: str, query: str):
         "select zeroblob(1000000000)",
     ],
 )
-def test_sqlite_only_reads_its_own_file(read: Read, tmp_path: Path, query: str):
+def test_sqlite_only_reads_its_own_file(reader: Reader, tmp_path: Path, query: str):
     """No ATTACH, no PRAGMA, no extension, nothing written."""
-    connection = make_sqlite(tmp_path / "s?%20.db")
+    url = reader.make_database("create table t (a integer)")
 
     with failing(permanent=True):
-        read({"sql": query.format(folder=tmp_path), "connection": "c"}, connection)
+        reader.ask(url, query.format(folder=tmp_path))
 
     assert not (tmp_path / "copy.db").exists()
 
 
-def make_sqlite(path: Path) -> SqlConnection:
-    # "?" begins the options of a URL, so the name is written without it.
-    path = path.with_name(path.name.replace("?", ""))
-    with sqlite3.connect(path) as database:
-        database.execute("create table t (a integer)")
-    database.close()
-    return SqlConnection(SecretStr(f"sqlite:///{path}"), ("*",))
-
-
-def test_our_own_database_is_refused_under_any_name(read: Read, database_url: str):
+def test_our_own_database_is_refused_under_any_name(reader: Reader, database_url: str):
     """The tables tell, not the address: another name of the host changes nothing."""
     url = database_url.replace("127.0.0.1", "localhost")
 
     with failing("Minutehand's own database", permanent=True) as caught:
-        read({"sql": "select 1", "connection": "c"}, make_connection(url))
+        reader.ask(url, "select 1")
 
     assert url not in str(caught.value)
 
 
-def test_password_is_in_no_error(read: Read):
+def test_password_is_in_no_error(reader: Reader):
     """Neither if nobody listens, nor if the address cannot be read."""
     for url in (
         "postgresql://reader:hunter%2F2@127.0.0.1:1/erp",
@@ -426,6 +360,6 @@ def test_password_is_in_no_error(read: Read):
         "postgresql://reader@127.0.0.1:1/erp?password=hunter2%zz",
     ):
         with pytest.raises(StepError) as caught:
-            read({"sql": "select 1", "connection": "c"}, make_connection(url))
+            reader.ask(url, "select 1")
 
         assert "hunter" not in str(caught.value)

@@ -5,14 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import os
-import sqlite3
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from pydantic import SecretStr
 
@@ -24,51 +20,21 @@ from operations.domains import (
     Domain,
     DomainLimits,
     Drift,
-    Fingerprint,
     Reached,
     Reading,
     ReadRequest,
-    Version,
 )
 from operations.mail.message import Fate, WebhookRequest
-from tests.integration.operations.adapters.sources.conftest import WebServer
+from tests.integration.operations.adapters.sources.conftest import Reader, WebServer
 from tests.unit.operations.fakes import failing
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
-
-
-@dataclass
-class Reader:
-    """Reads sources of domain "sales" of app "shop", whose files are in *folder*."""
-
-    folder: Path
-    connections: dict[str, SqlConnection] = field(default_factory=dict)
-
-    def read(
-        self, source: dict[str, Any], *, known: Fingerprint | None, target: Path
-    ) -> Reading | None:
-        """Read *source* into *target*."""
-        reader = RealSources(
-            connections=self.connections, allowed_hosts=("127.0.0.0/8",)
-        )
-        domain = Domain("sales", source, folder=self.folder)
-        return reader.read(ReadRequest("shop", domain, target, known))
-
-
-@pytest.fixture
-def sources(tmp_path: Path) -> Reader:
-    """Give sources whose relative paths are below tmp_path."""
-    return Reader(tmp_path)
 
 
 def write_old(path: Path, content: str | bytes) -> None:
     """Write *content* with a time that is not of this moment."""
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     os.utime(path, (1_700_000_000, 1_700_000_000))
-
-
-def read_rows(path: Path) -> list[tuple[object, ...]]:
-    return pl.read_parquet(path).rows()
 
 
 @pytest.mark.parametrize(
@@ -84,16 +50,14 @@ def read_rows(path: Path) -> list[tuple[object, ...]]:
     ],
 )
 def test_files_are_read(
-    sources: Reader, tmp_path: Path, name: str, content: str, rows: object
+    reader: Reader, tmp_path: Path, name: str, content: str, rows: object
 ):
     """CSV and JSON become Parquet; every row decides the type of a column."""
     write_old(tmp_path / name, content)
-    target = tmp_path / "out.parquet"
 
-    reading = sources.read({"file": name}, known=None, target=target)
+    reading = reader.read({"file": name})
 
-    assert reading is not None
-    found = read_rows(target)
+    found = reader.rows
     assert len(found) == reading.rows
     assert rows is None or rows == found
 
@@ -120,12 +84,12 @@ def test_files_are_read(
     ],
 )
 def test_what_cannot_be_read_says_why(
-    sources: Reader, tmp_path: Path, source: dict[str, str], reason: str
+    reader: Reader, tmp_path: Path, source: dict[str, str], reason: str
 ):
     """The message has the path and the reason; content does not mend itself."""
     gone = SqlConnection(SecretStr("sqlite:////no.db"), ("shop",))
     theirs = SqlConnection(SecretStr("sqlite:////no.db"), ("others",))
-    sources.connections = {"gone": gone, "theirs": theirs}
+    reader.connections = {"gone": gone, "theirs": theirs}
     write_old(tmp_path / "bad.json", "{nope")
     write_old(tmp_path / "bad.parquet", "PAR1nope")
     write_old(tmp_path / "bad.jsonl", '{"a": 1}\n{"a": \n')
@@ -135,56 +99,44 @@ def test_what_cannot_be_read_says_why(
     write_old(tmp_path / "data", "a\n1\n")
 
     with failing(permanent=True) as caught:
-        sources.read(source, known=None, target=tmp_path / "out.parquet")
+        reader.read(source)
 
     assert reason in str(caught.value)
 
 
-def test_query_is_read(sources: Reader, tmp_path: Path):
+def test_query_is_read(reader: Reader):
     """SQL results become Parquet; signs of other dialects of SQL are text."""
-    with sqlite3.connect(tmp_path / "s.db") as connection:
-        connection.execute("create table t (a integer, b text, c text)")
-        connection.execute("insert into t values (1, '50%', null), (2, ':x', null)")
-    connection.close()
-    url = f"sqlite:///{tmp_path}/s.db"
-    sources.connections["s"] = SqlConnection(SecretStr(url), ("*",))
-    target = tmp_path / "out.parquet"
+    url = reader.make_database(
+        "create table t (a integer, b text, c text)",
+        "insert into t values (1, '50%', null), (2, ':x', null)",
+    )
     query = "select * from t where b like '%5%' or b = ':x'"
 
-    reading = sources.read({"sql": query, "connection": "s"}, known=None, target=target)
+    reader.ask(url, query)
 
-    assert reading is not None
-    assert [(1, "50%", None), (2, ":x", None)] == read_rows(target)
+    assert [(1, "50%", None), (2, ":x", None)] == reader.rows
 
 
-def test_query_on_postgres(reader_url: str, tmp_path: Path, sources: Reader):
+def test_query_on_postgres(reader_url: str, reader: Reader):
     """Types of PostgreSQL arrive; a wrong query is permanent and names no password."""
-    sources.connections["pg"] = SqlConnection(SecretStr(reader_url), ("shop",))
     query = (
         "select 1.5::numeric as n, now() as t, gen_random_uuid() as u, '{1}'::int[] a"
     )
-    target = tmp_path / "out.parquet"
 
-    reading = sources.read(
-        {"sql": query, "connection": "pg"}, known=None, target=target
-    )
+    reading = reader.ask(reader_url, query)
     with failing("does not exist", permanent=True):
-        sources.read(
-            {"sql": "select * from nope", "connection": "pg"}, known=None, target=target
-        )
+        reader.ask(reader_url, "select * from nope")
 
-    assert reading is not None
     assert 1 == reading.rows
 
 
-def test_unchanged_address_is_not_read(sources: Reader, web: WebServer, tmp_path: Path):
+def test_unchanged_address_is_not_read(reader: Reader, web: WebServer):
     """What servers say, and do not say, of that: test_http_source.py."""
     web.headers = {"Content-Type": "text/csv; charset=utf-8", "ETag": '"1"'}
-    source, target = {"url": f"{web.url}/a?key=s3cret"}, tmp_path / "out"
-    reading = sources.read(source, known=None, target=target)
-    assert reading is not None
+    source = {"url": f"{web.url}/a?key=s3cret"}
+    reading = reader.read(source)
 
-    assert sources.read(source, known=reading.fingerprint, target=target) is None
+    assert reader.read_if_new(source, known=reading.fingerprint) is None
 
 
 @pytest.mark.parametrize(
@@ -211,25 +163,21 @@ def test_format_is_known_by_itself_the_name_or_the_media_type(
     [(404, True), (403, True), (429, False), (503, False), (204, True)],
 )
 def test_answers_that_are_no_data(
-    sources: Reader, web: WebServer, tmp_path: Path, status: int, *, permanent: bool
+    reader: Reader, web: WebServer, status: int, *, permanent: bool
 ):
     """4xx stays, 5xx passes; keys in the query are not in the message."""
     web.status, web.body = status, b""
 
     with failing(str(status), permanent=permanent) as caught:
-        sources.read(
-            {"url": f"{web.url}/a.csv?key=s3cret"}, known=None, target=tmp_path / "out"
-        )
+        reader.read({"url": f"{web.url}/a.csv?key=s3cret"})
 
     assert "s3cret" not in str(caught.value)
 
 
-def test_dead_web_server_is_temporary(sources: Reader, tmp_path: Path):
+def test_dead_web_server_is_temporary(reader: Reader):
     """A refused connection may pass."""
     with failing(permanent=False):
-        sources.read(
-            {"url": "http://127.0.0.1:1/a.csv"}, known=None, target=tmp_path / "out"
-        )
+        reader.read({"url": "http://127.0.0.1:1/a.csv"})
 
 
 def read_named(web: WebServer, target: Path, **changes: Any) -> Reading | None:
@@ -280,13 +228,13 @@ def test_answer_that_is_a_bomb_is_stopped(web: WebServer, tmp_path: Path):
     web.body = gzip.compress(b"a\n" + b"1\n" * 1_000_000)
 
     reading = read_named(web, tmp_path / "fine")
+    assert reading is not None
     with failing("MINUTEHAND_SOURCE_MAX_BYTES", permanent=True):
         read_named(web, tmp_path / "bomb", limits=DomainLimits(bytes=1_000_000))
     web.headers = {"Content-Encoding": "br"}
     with pytest.raises(StepError, match="gzip was asked for"):
         read_named(web, tmp_path / "br")
 
-    assert reading is not None
     assert 1_000_000 == reading.rows
     assert ["fine"] == [path.name for path in tmp_path.iterdir()]
 
@@ -344,42 +292,17 @@ def test_spellings_of_an_address_are_resolved_before_they_are_judged(host: str):
     assert "not a public" in sending.detail
 
 
-Read = Callable[..., Reading]
-
-
-@pytest.fixture
-def read(tmp_path: Path) -> Read:
-    """Give a function that reads a source, after the version in *before*."""
-
-    def do(source: dict[str, Any], before: Path | None = None, **more: Any) -> Reading:
-        connection = SqlConnection(SecretStr(f"sqlite:///{tmp_path}/s.db"), ("*",))
-        staged = None
-        if before is not None:
-            now = datetime.now(UTC)
-            staged = Version(1, before, 0, 0, now, Fingerprint("x"))
-        domain = Domain("sales", source, staged=staged, folder=tmp_path)
-        reading = RealSources(connections={"s": connection}).read(
-            ReadRequest("shop", domain, tmp_path / "out.parquet", **more)
-        )
-        assert reading is not None
-        return reading
-
-    return do
-
-
 def test_columns_are_compared_with_those_of_the_version_before(
-    read: Read, tmp_path: Path
+    reader: Reader, tmp_path: Path
 ):
     """Of a file and of a query; the first version has none before it."""
     (tmp_path / "x.csv").write_text("id,price,note\n1,2,x\n")
-    first = read({"file": "x.csv"})
-    before = (tmp_path / "out.parquet").rename(tmp_path / "before.parquet")
-    with sqlite3.connect(tmp_path / "s.db") as connection:
-        connection.execute("create table t as select 1 id, 2.5 price, 'y' vat")
-    connection.close()
+    first = reader.read({"file": "x.csv"})
+    before = reader.target.rename(tmp_path / "before.parquet")
+    url = reader.make_database("create table t as select 1 id, 2.5 price, 'y' vat")
 
-    same = read({"file": "x.csv"}, before)
-    changed = read({"sql": "select * from t", "connection": "s"}, before)
+    same = reader.read({"file": "x.csv"}, before=before)
+    changed = reader.ask(url, "select * from t", before=before)
 
     assert first.drift is None
     assert same.drift is None
@@ -392,7 +315,7 @@ def test_columns_are_compared_with_those_of_the_version_before(
 
 @pytest.mark.parametrize("content", [None, b"PAR1 torn PAR1"])
 def test_whatever_became_of_the_version_before_the_new_one_is_read(
-    read: Read, tmp_path: Path, content: bytes | None
+    reader: Reader, tmp_path: Path, content: bytes | None
 ):
     """A file that is gone or damaged is compared with nothing."""
     (tmp_path / "x.csv").write_text("id\n1\n")
@@ -400,34 +323,30 @@ def test_whatever_became_of_the_version_before_the_new_one_is_read(
     if content is not None:
         before.write_bytes(content)
 
-    reading = read({"file": "x.csv"}, before)
+    reading = reader.read({"file": "x.csv"}, before=before)
 
     assert 1 == reading.rows
     assert reading.drift is None
 
 
-def test_it_is_told_how_far_each_kind_of_work_is(read: Read, tmp_path: Path):
+def test_it_is_told_how_far_each_kind_of_work_is(reader: Reader, tmp_path: Path):
     """Unpacking and records of JSON in bytes of what there is, rows of a query."""
     told: list[Reached | None] = []
     records = json.dumps([{"n": number} for number in range(5_000)])
     (tmp_path / "x.json.gz").write_bytes(gzip.compress(records.encode()))
-    with sqlite3.connect(tmp_path / "s.db") as connection:
-        connection.execute("create table t as select 1 id")
-    connection.close()
+    url = reader.make_database("create table t as select 1 id")
 
-    read({"file": "x.json.gz"}, tell=told.append)
-    read({"sql": "select * from t", "connection": "s"}, tell=told.append)
+    reader.read({"file": "x.json.gz"}, tell=told.append)
+    reader.ask(url, "select * from t", tell=told.append)
 
     size = (tmp_path / "x.json.gz").stat().st_size
     assert Reached("unpack", size, size, "bytes") in told
     assert Reached("read", 1, None, "rows") in told
 
 
-def test_cancellation_ends_the_reading(read: Read, tmp_path: Path):
+def test_cancellation_ends_the_reading(reader: Reader, tmp_path: Path):
     """What a listener raises ends a query without an end, and leaves no file."""
-    with sqlite3.connect(tmp_path / "s.db") as connection:
-        connection.execute("create table t as select 1 id")
-    connection.close()
+    url = reader.make_database("create table t as select 1 id")
 
     def cancel(_reached: Reached | None) -> None:
         raise CanceledError
@@ -437,6 +356,6 @@ def test_cancellation_ends_the_reading(read: Read, tmp_path: Path):
         " select max(n) from r"
     )
     with pytest.raises(CanceledError):
-        read({"sql": endless, "connection": "s"}, tell=cancel)
+        reader.ask(url, endless, tell=cancel)
 
-    assert [tmp_path / "s.db"] == list(tmp_path.iterdir())
+    assert [tmp_path / "s%20.db"] == list(tmp_path.iterdir())
