@@ -19,7 +19,7 @@ from models.database.engine import make_engine
 from models.database.journal import GENESIS
 from models.database.tables import change_head, metadata
 from operations.sending.order import Message
-from tests.database import EMPTYING
+from tests.database import EMPTYING, write_by
 from tests.flying import NOW
 from tests.scheduling import (
     BROKER_DOWN,
@@ -77,8 +77,7 @@ _ACTIONS = st.lists(
 def make_tables() -> sa.Engine:
     """Make a database in memory, once for all examples."""
     engine = make_engine("sqlite://")
-    with engine.begin() as connection:
-        metadata.create_all(connection)
+    write_by(engine, metadata.create_all)
     return engine
 
 

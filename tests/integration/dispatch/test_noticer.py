@@ -62,6 +62,12 @@ def _app(any_engine: sa.Engine) -> None:
     add_action(any_engine)
 
 
+@pytest.fixture
+def noticer(engine: sa.Engine) -> Noticer:
+    """Give one that leads."""
+    return make_noticer(engine)
+
+
 def fail(
     engine: sa.Engine,
     *numbers: int,
@@ -118,7 +124,7 @@ def ask_for_notices(engine: sa.Engine, **asked: Any) -> None:
     write_by(engine, apply_small_app, model)
 
 
-def test_failures_of_one_cause_are_one_notice(engine: sa.Engine):
+def test_failures_of_one_cause_are_one_notice(engine: sa.Engine, noticer: Noticer):
     """Four hundred failures that differ by ids and numbers alone are told of in one."""
     made = [make_operation(n, user_id=f"u{n}") for n in range(400)]
     record_all(engine, *made)
@@ -133,7 +139,7 @@ def test_failures_of_one_cause_are_one_notice(engine: sa.Engine):
         ),
     )
 
-    recorded = make_noticer(engine).look()
+    recorded = noticer.look()
 
     assert 1 == recorded
     [told] = fetch_notices(engine)
@@ -170,11 +176,10 @@ def test_older_leader_tells_nobody(engine: sa.Engine):
 
 
 def test_crash_before_the_commit_tells_later(
-    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+    engine: sa.Engine, noticer: Noticer, monkeypatch: pytest.MonkeyPatch
 ):
     """Marks and notices are one transaction: neither is there without the other."""
     fail(engine, 0)
-    noticer = make_noticer(engine)
 
     def crash(*_arguments: object, **_options: object) -> None:
         raise KeyboardInterrupt
@@ -188,10 +193,9 @@ def test_crash_before_the_commit_tells_later(
     assert 1 == noticer.look()
 
 
-def test_more_of_the_same_waits_an_hour(engine: sa.Engine):
+def test_more_of_the_same_waits_an_hour(engine: sa.Engine, noticer: Noticer):
     """Further failures of an open cause are told of together after an hour."""
     now = get_now(engine)
-    noticer = make_noticer(engine)
     fail(engine, 0)
     noticer.look(now=now)
     fail(engine, 1, 2, 3)
@@ -204,10 +208,9 @@ def test_more_of_the_same_waits_an_hour(engine: sa.Engine):
     assert (True, 3, 4) == (told["more"], told["count"], told["total"])
 
 
-def test_success_is_told_of_once(engine: sa.Engine):
+def test_success_is_told_of_once(engine: sa.Engine, noticer: Noticer):
     """When the action succeeds again; the next failure is a new cause."""
     now = get_now(engine)
-    noticer = make_noticer(engine)
     fail(engine, 0, 1, at=now)
     noticer.look(now=now)
     succeed(engine, 2, at=now + MINUTE)
@@ -223,13 +226,12 @@ def test_success_is_told_of_once(engine: sa.Engine):
     assert 2 == fetch_notices(engine)[1]["count"]
 
 
-def test_all_that_failed_has_to_succeed(engine: sa.Engine):
+def test_all_that_failed_has_to_succeed(engine: sa.Engine, noticer: Noticer):
     """Nobody is told that it is over while one of two actions has not succeeded."""
     add_action(engine, "other")
     # due again, so that it is waited for
     edit_action(engine, "other", next_due_at=get_now(engine) + HOUR)
     now = get_now(engine)
-    noticer = make_noticer(engine)
     fail(engine, 0, at=now)
     fail(engine, 0, at=now, action_uid="other")
     noticer.look(now=now)
@@ -242,11 +244,10 @@ def test_all_that_failed_has_to_succeed(engine: sa.Engine):
     assert (0, 1) == (one, both)
 
 
-def test_deleted_action_is_not_waited_for(engine: sa.Engine):
+def test_deleted_action_is_not_waited_for(engine: sa.Engine, noticer: Noticer):
     """It is over when what is left has succeeded."""
     add_action(engine, "other")
     now = get_now(engine)
-    noticer = make_noticer(engine)
     fail(engine, 0, at=now)
     fail(engine, 0, at=now, action_uid="other")
     noticer.look(now=now)
@@ -266,11 +267,14 @@ def test_deleted_action_is_not_waited_for(engine: sa.Engine):
     ],
 )
 def test_retry_by_hand_counts(
-    engine: sa.Engine, error: str | None, state: OperationState, told: tuple[str, int]
+    engine: sa.Engine,
+    noticer: Noticer,
+    error: str | None,
+    state: OperationState,
+    told: tuple[str, int],
 ):
     """The operation that failed, tried again, ends it, or fails again."""
     now = get_now(engine)
-    noticer = make_noticer(engine)
     ids = fail(engine, 0, at=now)
     noticer.look(now=now)
     assert write_by(engine, reopen, ids[0])
@@ -281,18 +285,17 @@ def test_retry_by_hand_counts(
     assert told == (last["kind"], last["total"])
 
 
-def test_attempt_that_is_repeated_is_no_failure(engine: sa.Engine):
+def test_attempt_that_is_repeated_is_no_failure(engine: sa.Engine, noticer: Noticer):
     """What waits for its next attempt is told to nobody."""
     [waits] = record_all(engine, make_operation(0))
     edit(engine, waits, reason="step failed", error=REFUSED, attempt=1)
 
-    assert 0 == make_noticer(engine).look()
+    assert 0 == noticer.look()
 
 
-def test_notice_that_fails_makes_no_notice(engine: sa.Engine):
+def test_notice_that_fails_makes_no_notice(engine: sa.Engine, noticer: Noticer):
     """A wrong address must not go round in circles."""
     fail(engine, 0)
-    noticer = make_noticer(engine)
     noticer.look()
     execute(
         engine,
@@ -305,7 +308,7 @@ def test_notice_that_fails_makes_no_notice(engine: sa.Engine):
     assert 0 == noticer.look(now=get_now(engine) + HOUR)
 
 
-def test_missed_occurrences_are_told_of(engine: sa.Engine):
+def test_missed_occurrences_are_told_of(engine: sa.Engine, noticer: Noticer):
     """One notice for all actions of an outage, with the count of all occurrences."""
     add_action(engine, "other")
     missed = {"state": OperationState.MISSED, "reason": "outage"}
@@ -315,17 +318,16 @@ def test_missed_occurrences_are_told_of(engine: sa.Engine):
         make_operation(0, action_uid="other", details={"count": 12}, **missed),
     )
 
-    assert 1 == make_noticer(engine).look()
+    assert 1 == noticer.look()
     [told] = fetch_notices(engine)
     assert ("missed", "outage", 42) == (told["kind"], told["cause"], told["count"])
 
 
-def test_uncertain_mails_are_told_of(engine: sa.Engine):
+def test_uncertain_mails_are_told_of(engine: sa.Engine, noticer: Noticer):
     """They are told of when their operation is final, with how many there are."""
     [running] = record_all(engine, make_operation(0))
     mails = dict.fromkeys(("u1", "u2"), "uncertain")
     add_mails(engine, running, mails, at=get_now(engine))
-    noticer = make_noticer(engine)
 
     before = noticer.look()
     end(engine, [running])
@@ -337,7 +339,7 @@ def test_uncertain_mails_are_told_of(engine: sa.Engine):
     assert ("uncertain", 2) == (told["kind"], told["count"])
 
 
-def test_installation_hears_of_all_in_one(engine: sa.Engine):
+def test_installation_hears_of_all_in_one(engine: sa.Engine, noticer: Noticer):
     """One cause in two apps: one notice to the operator, one to the app that asks."""
     add_app(engine, "neighbour")
     add_action(engine, "other", app="neighbour")
@@ -345,17 +347,16 @@ def test_installation_hears_of_all_in_one(engine: sa.Engine):
     fail(engine, 0)
     fail(engine, 0, action_uid="other", app="neighbour")
 
-    make_noticer(engine).look()
+    noticer.look()
 
     told = {each["app"]: each for each in fetch_notices(engine)}
     assert {None: 2, "app": 1} == {app: each["count"] for app, each in told.items()}
     assert "https://example.org/hook" == told["app"]["webhook"]
 
 
-def test_failures_of_long_ago_are_not_told_of(engine: sa.Engine):
+def test_failures_of_long_ago_are_not_told_of(engine: sa.Engine, noticer: Noticer):
     """Whoever asks for notices hears of what fails from then on."""
     fail(engine, 0, at=get_now(engine) - HOUR)
-    noticer = make_noticer(engine)
 
     first = noticer.look()
     fail(engine, 1)
@@ -364,9 +365,8 @@ def test_failures_of_long_ago_are_not_told_of(engine: sa.Engine):
     assert (0, 1) == (first, second)
 
 
-def test_what_failed_while_nobody_led_is_told_of(engine: sa.Engine):
+def test_what_failed_while_nobody_led_is_told_of(engine: sa.Engine, noticer: Noticer):
     """The next leader goes on where the last look was, however long ago."""
-    noticer = make_noticer(engine)
     noticer.look()
     write_by(engine, record_watch, get_now(engine) - 48 * HOUR)
     fail(engine, 0, at=get_now(engine) - 47 * HOUR)
@@ -386,9 +386,8 @@ def test_nothing_is_remembered_while_nobody_asks(engine: sa.Engine):
         assert connection.execute(noticed).scalar_one() is None
 
 
-def test_paused_notices_are_silent(engine: sa.Engine):
+def test_paused_notices_are_silent(engine: sa.Engine, noticer: Noticer):
     """The action of notices is paused like any other."""
-    noticer = make_noticer(engine)
     fail(engine, 0)
     noticer.look()
     write_by(engine, pause_action, NOTICES_UID)
@@ -412,12 +411,11 @@ def test_what_somebody_is_writing_waits_for_the_next_look(postgres_engine: sa.En
 
 
 def test_many_are_told_in_several_looks(
-    engine: sa.Engine, monkeypatch: pytest.MonkeyPatch
+    engine: sa.Engine, noticer: Noticer, monkeypatch: pytest.MonkeyPatch
 ):
     """One look takes a bounded number, and says that there may be more."""
     monkeypatch.setattr(looking, "MOST_AT_ONCE", 3)
     fail(engine, *range(4))
-    noticer = make_noticer(engine)
 
     noticer.look()
     behind = noticer.is_behind
@@ -427,10 +425,10 @@ def test_many_are_told_in_several_looks(
     assert [3, 1] == [each["count"] for each in fetch_notices(engine)]
 
 
-def test_notices_are_operations_of_the_scheduler(engine: sa.Engine):
+def test_notices_are_operations_of_the_scheduler(engine: sa.Engine, noticer: Noticer):
     """They belong to its own app, wait to be sent, and are under the leader's fence."""
     fail(engine, 0)
-    make_noticer(engine).look()
+    noticer.look()
 
     row = fetch_rows(
         engine, sa.select(operations).where(operations.c.trigger == Trigger.NOTICE)
@@ -459,16 +457,16 @@ def test_test_notice_goes_to_those_who_are_named(engine: sa.Engine):
 
 def test_test_notice_to_nobody_is_refused(engine: sa.Engine):
     """With where to name somebody; and while notices are paused, with that."""
-    with writing(engine) as connection, pytest.raises(ConflictError) as nobody:
-        send_test_notice(connection, "app")
-    with writing(engine) as connection, pytest.raises(ConflictError) as operator:
-        send_test_notice(connection, None, Scope(INSTALLATION, "UTC"))
+    with pytest.raises(ConflictError) as nobody:
+        write_by(engine, send_test_notice, "app")
+    with pytest.raises(ConflictError) as operator:
+        write_by(engine, send_test_notice, None, Scope(INSTALLATION, "UTC"))
     ask_for_notices(engine, mail=["ann@example.org"])
     with writing(engine) as connection:
         send_test_notice(connection, "app")
         pause_action(connection, "minutehand-notices")
-    with writing(engine) as connection, pytest.raises(ConflictError) as paused:
-        send_test_notice(connection, "app")
+    with pytest.raises(ConflictError) as paused:
+        write_by(engine, send_test_notice, "app")
 
     assert "the notices of small app 'app'" in str(nobody.value)
     assert "MINUTEHAND_NOTICE_MAIL" in str(operator.value)

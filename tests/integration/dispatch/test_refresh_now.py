@@ -14,7 +14,7 @@ from models.database.tables import scheduled_actions
 from models.errors import ConflictError, NotFoundError
 from models.operation_state import Overlap
 from operations.record import QUEUE_LIMIT
-from tests.database import fetch_rows, note_statements
+from tests.database import fetch_rows, note_statements, write_by
 from tests.integration.operations.staging import add_domains
 from tests.scheduling import (
     FakeSender,
@@ -130,14 +130,11 @@ def test_what_is_not_there_is_not_refreshed(engine: sa.Engine):
     """A domain, an app, an app without domains."""
     with pytest.raises(NotFoundError, match="no domain 'c'"):
         _refresh(engine, "a", "c")
-    with writing(engine) as connection, pytest.raises(NotFoundError):
-        refresh_now(connection, "none", None, by="ann")
+    with pytest.raises(NotFoundError):
+        write_by(engine, refresh_now, "none", None, by="ann")
     add_domains(engine, app="bare")
-    with (
-        writing(engine) as connection,
-        pytest.raises(ConflictError, match="no domains"),
-    ):
-        refresh_now(connection, "bare", None, by="ann")
+    with pytest.raises(ConflictError, match="no domains"):
+        write_by(engine, refresh_now, "bare", None, by="ann")
 
 
 def test_app_is_locked_before_its_action(engine: sa.Engine):

@@ -33,6 +33,7 @@ from models.database.engine import Identifier, Json, UtcDateTime, make_engine, w
 from models.database.tables import installation, metadata
 from models.errors import UnreachableError, UsageError
 from scheduler_server import Scheduler
+from tests.database import execute
 from tests.scheduling import make_settings
 from tests.servers import ROOT, run_process, wait_until
 
@@ -267,11 +268,11 @@ def newer(engine: sa.Engine) -> Iterator[Callable[[str | None], None]]:
             )
 
     yield migrate_on
-    with engine.begin() as connection:  # which other tests use in turn
-        connection.execute(
-            sa.text("update alembic_version set version_num = :head"),
-            {"head": get_known_revisions()[-1]},
-        )
+    execute(
+        engine,
+        sa.text("update alembic_version set version_num = :head"),
+        {"head": get_known_revisions()[-1]},
+    )
 
 
 def test_newer_schema_that_lets_this_program_work_is_accepted(

@@ -201,11 +201,8 @@ def test_what_is_neither_failed_nor_canceled_is_refused(failed: sa.Engine):
 def test_operation_of_another_app_is_unknown(failed: sa.Engine):
     """Neither retried nor canceled, in the words for one that never was."""
     for act in (retry_or_refuse, cancel_or_refuse):
-        with (
-            pytest.raises(NotFoundError, match=f"there is no operation {DAILY.id}"),
-            writing(failed) as connection,
-        ):
-            act(connection, DAILY.id, app="other")
+        with pytest.raises(NotFoundError, match=f"there is no operation {DAILY.id}"):
+            write_by(failed, act, DAILY.id, app="other")
     retry(failed, "refresh", app="app")
 
 

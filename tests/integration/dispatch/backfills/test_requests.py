@@ -126,8 +126,8 @@ def test_cancel_twice_or_too_late_is_refused(engine: sa.Engine):
         )
 
     for backfill, word in ((first, "canceled"), (second, "over")):
-        with pytest.raises(ConflictError, match=word), writing(engine) as connection:
-            cancel_backfill(connection, backfill)
+        with pytest.raises(ConflictError, match=word):
+            write_by(engine, cancel_backfill, backfill)
 
 
 def test_unknown_backfill_locks_no_lease(engine: sa.Engine, uid: str):

@@ -24,7 +24,7 @@ from dispatch.bulk.requests import (
 )
 from dispatch.bulk.runner import BulkRunner
 from dispatch.manual_runs import run_now
-from models.database.engine import Author, reading, writing
+from models.database.engine import Author, writing
 from models.database.tables import bulk_changes
 from models.errors import ConflictError, NotFoundError, UsageError
 from models.operation_state import Queue
@@ -404,8 +404,8 @@ def test_tenant_reaches_only_its_own(engine: sa.Engine):
         find_paused(engine, count=2),
         find_paused(engine, "books", 2),
     )
-    with reading(engine) as connection, pytest.raises(NotFoundError):
-        fetch_shown_bulk(connection, bulk, app="books")
+    with pytest.raises(NotFoundError):
+        read_by(engine, fetch_shown_bulk, bulk, app="books")
     with pytest.raises(NotFoundError, match="no bulk"):
         write_by(engine, cancel_bulk, bulk, app="books")
 

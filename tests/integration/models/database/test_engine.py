@@ -20,7 +20,7 @@ from models.errors import UnreachableError, UsageError
 from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart
 from tests.conftest import show_url
-from tests.database import execute
+from tests.database import execute, fetch_rows, write_by
 from tests.scheduling import MINUTE, add_revision, get, lead, must_claim, put
 from tests.servers import wait_until
 
@@ -92,8 +92,7 @@ def test_first_server_that_answers_serves(postgres_url: str):
         show_url(url.set(host=None, port=None).update_query_dict(several))
     )
 
-    with reading(engine) as connection:
-        port = connection.execute(sa.text("show port")).scalar_one()
+    port = fetch_rows(engine, sa.text("show port")).scalar_one()
     engine.dispose()
 
     assert str(url.port) == port
@@ -142,11 +141,8 @@ def test_database_that_is_read_only_is_away(engine: sa.Engine):
     made = put(engine)
     demote(engine)
 
-    with (
-        pytest.raises(UnreachableError, match=r"read-?only"),
-        writing(engine) as connection,
-    ):
-        connection.execute(sa.text("update operations set state = 'failed'"))
+    with pytest.raises(UnreachableError, match=r"read-?only"):
+        execute(engine, sa.text("update operations set state = 'failed'"))
 
     assert "pending" == get(engine, made).state
 
@@ -184,11 +180,8 @@ def test_text_that_no_index_takes_is_not_the_servers_fault(postgres_engine: sa.E
     """The server has reached a limit of the program, and not of its resources."""
     pages = "".join(map(chr, range(0x4E00, 0x9000)))
 
-    with (
-        pytest.raises(sa.exc.OperationalError, match="index row"),
-        writing(postgres_engine) as connection,
-    ):
-        connection.execute(sa.insert(small_apps).values(uid=pages, name="shop"))
+    with pytest.raises(sa.exc.OperationalError, match="index row"):
+        execute(postgres_engine, sa.insert(small_apps).values(uid=pages, name="shop"))
 
 
 def test_lock_that_is_held_for_too_long_is_told_with_how_to_find_its_holder(
@@ -203,8 +196,7 @@ def test_lock_that_is_held_for_too_long_is_told_with_how_to_find_its_holder(
 
     with pytest.raises(UnreachableError, match=r"holds that lock; the doctor names it"):
         fail_with(postgres_engine, "55P03")
-    with reading(postgres_engine) as connection:
-        assert connection.execute(sa.text(f"{sooner} < {later}")).scalar_one()
+    assert fetch_rows(postgres_engine, sa.text(f"{sooner} < {later}")).scalar_one()
 
 
 def test_connection_to_a_server_that_cannot_serve_is_dropped(
@@ -228,8 +220,8 @@ def test_connection_that_is_killed_under_a_statement_is_away(
     """As is its server; the next call connects again."""
     kill = "select pg_terminate_backend(pg_backend_pid()), pg_sleep(9)"
 
-    with pytest.raises(UnreachableError), writing(postgres_engine) as connection:
-        connection.execute(sa.text(kill))
+    with pytest.raises(UnreachableError):
+        execute(postgres_engine, sa.text(kill))
 
     with writing(postgres_engine) as connection:
         assert 1 == connection.execute(sa.text("select 1")).scalar()
@@ -283,8 +275,8 @@ def test_error_holds_no_statement_and_no_values(engine: sa.Engine):
     statement = sa.insert(small_apps).values(uid=secret, name=secret)
 
     execute(engine, statement)
-    with pytest.raises(sa.exc.IntegrityError) as caught, writing(engine) as connection:
-        connection.execute(statement)
+    with pytest.raises(sa.exc.IntegrityError) as caught:
+        execute(engine, statement)
     shown = "".join(traceback.format_exception(caught.value))
 
     assert "small_apps" in shown
@@ -299,11 +291,8 @@ def test_damaged_file_is_told_with_a_way_out(tmp_path: Path, sqlite_url: str):
     path.write_bytes(whole[:4096] + b"\xff" * (len(whole) - 4096))
     engine = make_engine(sqlite_url)
 
-    with (
-        pytest.raises(UsageError, match=r"damaged.*\.recover"),
-        reading(engine) as connection,
-    ):
-        connection.execute(sa.text("select * from operations")).all()
+    with pytest.raises(UsageError, match=r"damaged.*\.recover"):
+        fetch_rows(engine, sa.text("select * from operations"))
 
     engine.dispose()
 
@@ -354,11 +343,8 @@ def test_file_that_cannot_grow_is_told_with_a_way_out(sqlite_engine: sa.Engine):
         connection.execute(sa.text("pragma max_page_count = 1"))
         connection.execute(sa.text("create table large as select zeroblob(100000)"))
 
-    with (
-        pytest.raises(UnreachableError, match=r"is full\. .* MINUTEHAND_HOME"),
-        writing(sqlite_engine) as connection,
-    ):
-        grow(connection)
+    with pytest.raises(UnreachableError, match=r"is full\. .* MINUTEHAND_HOME"):
+        write_by(sqlite_engine, grow)
 
 
 def test_the_heart_survives_what_a_statement_says(unmigrated_url: str):
@@ -406,8 +392,8 @@ def test_file_that_can_be_written_to_again_is_written_to(sqlite_url: str):
         connection.exec_driver_sql("PRAGMA query_only = ON")
     change = sa.update(change_head).values(number=0)
 
-    with pytest.raises(UnreachableError, match="readonly"), writing(engine) as one:
-        one.execute(change)
+    with pytest.raises(UnreachableError, match="readonly"):
+        execute(engine, change)
     with writing(engine) as another:
         assert another.execute(change).rowcount == 1
     engine.dispose()

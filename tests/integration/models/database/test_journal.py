@@ -104,8 +104,8 @@ def test_changes_of_a_transaction_keep_their_order(engine: sa.Engine):
 
 def test_what_is_rolled_back_was_never_noted(engine: sa.Engine):
     write_by(engine, note, "first")
-    with pytest.raises(KeyError), writing(engine) as connection:
-        fail_after_noting(connection)
+    with pytest.raises(KeyError):
+        write_by(engine, fail_after_noting)
 
     assert ["first"] == [row["subject"] for row in check_chain(engine)]
 
@@ -151,8 +151,8 @@ def test_first_note_in_a_savepoint_that_is_taken_back(engine: sa.Engine):
 def test_change_that_cannot_be_noted_is_not_made(engine: sa.Engine):
     """Record and change are one transaction."""
     execute(engine, sa.delete(change_head))
-    with pytest.raises(UnreachableError, match="changes verify"), writing(engine) as c:
-        note(c)
+    with pytest.raises(UnreachableError, match="changes verify"):
+        write_by(engine, note)
 
     assert [] == read_rows(engine)
 

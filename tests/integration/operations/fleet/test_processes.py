@@ -298,11 +298,8 @@ def test_a_worker_is_found_by_its_name(engine: sa.Engine):
         with pytest.raises(NotFoundError, match="minutehand workers list"):
             find_worker(connection, "quick@elsewhere")
     give_sign(engine, make_worker("host", name="quick@host"))
-    with (
-        reading(engine) as connection,
-        pytest.raises(ConflictError, match="2 workers are called 'quick@host'"),
-    ):
-        find_worker(connection, "quick@host")
+    with pytest.raises(ConflictError, match="2 workers are called 'quick@host'"):
+        read_by(engine, find_worker, "quick@host")
 
     assert WORKER.id == found
 

@@ -8,7 +8,6 @@ import pytest
 import sqlalchemy as sa
 
 from dispatch.manual_runs import run_now
-from models.database.engine import writing
 from models.errors import InvalidDocumentError, StepError, UsageError
 from models.requests.actions import RunModel
 from operations.cancel_and_retry import reopen, retry_or_refuse
@@ -129,8 +128,8 @@ def test_retry_begins_at_a_chosen_step(engine: sa.Engine, ports: Ports, uid: str
     operation_id = run_now(engine, uid, RunModel(steps=("publish", "call_webhook")))
     attempt(engine, ports, operation_id, failing="call_webhook")
 
-    with writing(engine) as connection, pytest.raises(UsageError):
-        retry_or_refuse(connection, operation_id, from_step="send_execsum")
+    with pytest.raises(UsageError):
+        write_by(engine, retry_or_refuse, operation_id, from_step="send_execsum")
     write_by(engine, retry_or_refuse, operation_id, from_step="publish")
 
     assert ["publish", "call_webhook"] == attempt(engine, ports, operation_id)
