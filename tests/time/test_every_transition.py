@@ -43,9 +43,7 @@ def test_no_zone_is_left_out():
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", ZONES)
 def test_due_as_the_daemon_runs_it(name: str):
-    """
-    Around every change our occurrences are the daemon's, and where it holds cronsim's.
-    """
+    """Around every change we agree with the daemon, and where it holds with cronsim."""
     assert [] == [
         difference
         for change in find_own_transitions()[name]
@@ -55,9 +53,7 @@ def test_due_as_the_daemon_runs_it(name: str):
 
 @pytest.mark.parametrize("name", ZONES)
 def test_every_listed_change_is_found(name: str):
-    """
-    Neither the oracle nor the product, which look twice and once a day, misses one.
-    """
+    """Neither the oracle nor the product, which look once or twice a day, misses it."""
     zone = load_zone(name)
     found = find_all_transitions(name)
     listed = [
@@ -77,9 +73,7 @@ def test_every_listed_change_is_found(name: str):
 
 @pytest.mark.parametrize("name", ZONES)
 def test_look_back_is_look_ahead(name: str):
-    """
-    Around the last ten changes, looking back minute by minute finds what was promised.
-    """
+    """Around the last ten changes, looking back by minutes finds what was promised."""
     zone = load_zone(name)
     lookback = timedelta(minutes=5)
     for change in find_all_transitions(name)[-10:]:

@@ -560,9 +560,7 @@ def test_file_of_what_is_no_secret_is_unknown(name: str) -> None:
 
 
 def test_no_color_is_respected():
-    """
-    Any value of NO_COLOR but an empty one turns colours off, as no-color.org has it.
-    """
+    """Any NO_COLOR but an empty one turns colours off, as no-color.org has it."""
     assert [True, True, False] == [
         is_color_wanted({}),
         is_color_wanted({"NO_COLOR": ""}),
@@ -575,9 +573,7 @@ def test_no_color_is_respected():
     [("", "minutehand"), ("none", ""), ("team-a.jobs", "team-a.jobs"), ("a", "a")],
 )
 def test_queue_prefix_is_a_name_or_none(given: str, prefix: str):
-    """
-    An empty variable counts as unset, here too; bare names are asked for by a word.
-    """
+    """An empty variable counts as unset, as ever; a word asks for bare names."""
     assert prefix == read(queue_prefix=given).queue_prefix
 
 

@@ -162,9 +162,7 @@ def test_years_beyond_the_calendar_have_no_occurrence() -> None:
 def test_next_occurrence_is_the_first_by_definition(
     schedule: Schedule, instant: datetime
 ) -> None:
-    """
-    Nothing is due between an instant and its next occurrence, which itself is due.
-    """
+    """Nothing is due from an instant to its next occurrence, which itself is due."""
     found = schedule.next_from(instant)
     if found is not None:
         assert found >= instant
@@ -248,9 +246,7 @@ def test_next_dispatch_is_the_first_of_all(
 
 
 def test_dispatches_can_be_limited() -> None:
-    """
-    No more than the limit is returned, oldest first; what comes after now is not due.
-    """
+    """At most the limit is returned, oldest first; what comes after now is not due."""
     found = find_due(HOURLY, "a", start=NOON, now=NOON + DAY, limit=2)
 
     assert [Due(NOON, NOON), Due(NOON + HOUR, NOON + HOUR)] == found
@@ -341,9 +337,7 @@ def test_stored_timing_reads_back() -> None:
     ],
 )
 def test_last_occurrence_looks_back_five_minutes(now: str, last: str | None) -> None:
-    """
-    The 07:00 rule of Mondays in Paris is found for five minutes, summer and winter.
-    """
+    """Mondays at 07:00 in Paris are found for five minutes, summer and winter."""
     action = make_action({"cron_rule": "0 7 * * 1", "timezone": "Europe/Paris"})
 
     found = get_scheduled_action_last_occurrence(

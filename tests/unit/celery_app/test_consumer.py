@@ -16,9 +16,7 @@ from celery_app.received import ReceivedMessage, make_anew, read_task
 
 
 def test_what_a_message_asks_for_besides_is_gone():
-    """
-    Celery would call it when a child dies, and settle nothing if it cannot be called.
-    """
+    """Celery would call it when a child dies, and settle nothing if it cannot."""
     with Celery(set_as_current=False) as app:
         task = app.task(test_what_a_message_asks_for_besides_is_gone, name="ours")
         besides = {"errbacks": [7], "chain": [7], "chord": {"a": 1}, "id": "another"}

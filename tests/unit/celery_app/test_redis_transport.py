@@ -190,9 +190,7 @@ def test_no_more_is_taken_than_may_be_at_once():
 def test_broker_that_takes_nothing_back_is_asked_once(
     error: type[Exception], capfd: pytest.CaptureFixture[str]
 ):
-    """
-    Kombu would ask for each, complain and write a file; ours are sent again anyway.
-    """
+    """Kombu would ask for each, and complain in a file; ours are sent again anyway."""
     channel = FakeChannel(error)
 
     take(channel, "first", "second").restore_unacked_once()

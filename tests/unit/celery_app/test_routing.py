@@ -42,9 +42,7 @@ def find_names(app: Celery) -> set[str]:
 
 @pytest.mark.parametrize("broker_url", ["redis://x/0", "amqp://x//"])
 def test_all_names_begin_with_the_prefix(broker_url: str):
-    """
-    Queues, exchanges, bindings, remote control and monitoring: others may be there.
-    """
+    """Queues, exchanges, bindings, remote control, monitoring: others may be there."""
     names = find_names(make("shop", broker_url))
 
     assert {"shop"} == {name.partition(".")[0] for name in names}
@@ -60,9 +58,7 @@ def test_without_a_prefix_the_names_are_those_of_celery():
 
 @pytest.mark.parametrize("prefix", ["minutehand", "none"])
 def test_words_and_names_select_the_same(prefix: str):
-    """
-    People write -Q quick; what the broker shows works as well, and takes all lanes.
-    """
+    """People write -Q quick; what the broker shows works, too, and takes all lanes."""
     found = []
     for word in ("quick", make(prefix).amqp.queues["quick"].name):
         queues = make(prefix).amqp.queues

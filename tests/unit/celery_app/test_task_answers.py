@@ -54,9 +54,7 @@ def test_success_has_the_value():
 
 @pytest.mark.parametrize("name", [[], {}, None, 7, ["minutehand.answers"]])
 def test_name_that_is_no_text_is_no_answer(name: Any):
-    """
-    Whoever shares the broker may write it, and must not stop the answers of others.
-    """
+    """Whoever shares the broker may write it, and must not stop others' answers."""
     assert read_answer(make(7, name)) is None
 
 
@@ -138,9 +136,7 @@ def test_anything_else_is_no_answer(headers: Any, content_type: Any, body: bytes
 
 
 def test_callbacks_go_to_the_queue_without_its_name_being_declared():
-    """
-    Of the default exchange, by a key; a value is asked for unless it is not wanted.
-    """
+    """Of the default exchange, by a key; a value is asked for unless unwanted."""
     task = ForeignTask("a", "id", token=ONE, with_value=False)
 
     links = make_links(task, "minutehand.answers.x")

@@ -190,9 +190,7 @@ def test_what_an_edit_overtakes_in_an_outage_is_superseded(change: str) -> None:
 
 
 def test_what_a_renaming_overtakes_is_decided_after_it() -> None:
-    """
-    The rule stays in effect, so nothing is superseded: it is due under the new name.
-    """
+    """The rule stays in effect: nothing is superseded, it is due under the new name."""
     timing = TIMINGS["cron"]
     decided = decide(timing)
     renamed = edit(
@@ -205,9 +203,7 @@ def test_what_a_renaming_overtakes_is_decided_after_it() -> None:
 
 
 def test_a_holiday_that_comes_before_the_decision_counts() -> None:
-    """
-    What was due and not decided when a holiday calendar changed follows the new one.
-    """
+    """What was due and not decided when its calendar changed follows the new one."""
     rule = '{"cron_rule":"0 7 * * *","timezone":"UTC"}'
     timing = f'{{"when":[{rule}]}}'
     decided = decide(timing)

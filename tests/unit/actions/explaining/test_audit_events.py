@@ -123,9 +123,7 @@ def test_months_step_the_local_calendar():
     ],
 )
 def test_what_is_not_waited_for_is_not_missed(changes: dict[str, Any], due: int):
-    """
-    Other events, what lies outside the bounds, and what an action is not asked for.
-    """
+    """Other events, what lies outside the bounds, what an action is not asked for."""
     assert due == len(find([], make_revision(**changes)))
 
 
@@ -150,9 +148,7 @@ def test_what_the_last_tick_may_not_have_seen_is_not_missed():
 def test_what_an_edit_overtakes_is_superseded(
     change: str, undecided_from: datetime, misses: list[tuple[Fault, datetime]]
 ):
-    """
-    Due while nobody led, and then edited: not missed, unless it had been passed over.
-    """
+    """Due while nobody led, and then edited: not missed, unless it was passed over."""
     edited_at = DUE[1] + MINUTE
     edit = make_revision(
         2,

@@ -57,9 +57,7 @@ def tell(known: References, about: str, **members: Any) -> list[str]:
 def test_app_with_nothing_to_publish_is_told(
     publish: object, documents: tuple[str, ...], pointers: list[str]
 ):
-    """
-    Each kind that is asked for by name needs something; all three need one of them.
-    """
+    """Each kind that is asked for by name needs something; all three need one."""
     known = replace(KNOWN, documents=documents)
 
     told = tell(known, "/operations/publish", operations={"publish": publish})

@@ -157,9 +157,7 @@ def test_next_nights_that_touch_the_rule_are_told(
 
 
 def test_nights_outside_the_bounds_are_not_told() -> None:
-    """
-    A clock change before the start, after the end, or on an excluded day is no news.
-    """
+    """A clock change outside the bounds, or on an excluded day, is no news."""
     rule = in_paris("30 2 * * *")
 
     starting = preview(rule, {"starts_at": "2027-06-01T00:00:00Z"})
@@ -230,9 +228,7 @@ def test_tasks_alone_are_sent_at_their_second() -> None:
 
 
 def test_seconds_wait_for_the_next_tick() -> None:
-    """
-    What falls between two ticks is sent at the later one, and the preview says so.
-    """
+    """What falls between two ticks is sent at the later one, as the preview says."""
     fields = {"operations": {"send_email": {"template": "hello"}}}
     shown = preview({"calendar": "*:*:0/30"}, fields, count=3)
 

@@ -121,9 +121,7 @@ def test_wrong_rule_or_zone_is_refused(rule: str, zone: str):
 
 @given(cron_rules(), st.sampled_from(sorted(get_zone_names())), instants)
 def test_cronsim_agrees_on_ordinary_days(rule: str, zone: str, start: datetime):
-    """
-    On days without clock changes our answer is that of cronsim, any rule, any zone.
-    """
+    """On days without clock changes we answer as cronsim: any rule, any zone."""
     zoned = make_rule(rule, zone)
     due_at = zoned.next_from(start)
     assert due_at is not None

@@ -60,9 +60,7 @@ SECOND = timedelta(seconds=1)
 def test_delay_is_added_to_the_event(
     event_at: str, delay: str, zone: ZoneInfo, occurrence: str
 ) -> None:
-    """
-    Months and days step the local calendar; cut to the second, then on to the time.
-    """
+    """Months and days step the local calendar; cut to the second, then to the time."""
     start = datetime.fromisoformat(event_at).replace(tzinfo=UTC)
 
     found = event_occurrence(start, Delay.parse(delay), zone)
@@ -78,9 +76,7 @@ def test_late_record_delays_the_run_and_not_the_occurrence() -> None:
 
 @pytest.mark.parametrize("delay", ["P7DT30S", "PT0S", "PT90M"])
 def test_window_is_exact_to_the_second_between_clock_changes(delay: str) -> None:
-    """
-    Only the cut to the second is uncertain, so no more events are read than are due.
-    """
+    """Only the cut to the second is uncertain: no more events are read than are due."""
     until = SEEN_AT + timedelta(minutes=1)
     length = Delay.parse(delay)
 
@@ -113,9 +109,7 @@ def test_event_of_the_last_year_is_never_due(delay: str) -> None:
 
 
 def test_days_of_a_catch_up_have_24_hours() -> None:
-    """
-    How far back is made up for is an age, not a date; months are at their longest.
-    """
+    """How far back is an age, not a date; months are at their longest."""
     assert DAY == longest_elapsed(Duration.parse("P1D"))
     assert 31 * DAY + timedelta(hours=26) == longest_elapsed(Duration.parse("P1M"))
 

@@ -39,9 +39,7 @@ def days_of(excluded: Iterable[DayRange]) -> set[date]:
 
 @given(ranges)
 def test_merging_keeps_the_days(excluded: list[DayRange]) -> None:
-    """
-    Merged ranges hold the same days, and leave at least one free day between them.
-    """
+    """Merged ranges hold the same days, with at least one free day between them."""
     merged = merge_days(excluded)
 
     assert days_of(excluded) == days_of(merged)

@@ -23,18 +23,14 @@ from tests.unit.models.fields.moments import make_instants, zones
     ],
 )
 def test_resolve_fixed(local: str, zone: str, instant: str | None) -> None:
-    """
-    A fixed time happens once, and not at all where three hours or more are left out.
-    """
+    """A fixed time happens once, and never where three hours or more are left out."""
     actual = resolve_fixed(datetime.fromisoformat(local), ZoneInfo(zone))
 
     assert (instant and datetime.fromisoformat(instant)) == actual
 
 
 def test_stretch_of_a_summer() -> None:
-    """
-    It reaches from the change in March to that in October, with both sides of each.
-    """
+    """It reaches from the change in March to October's, with both sides of each."""
     stretch = get_stretch(ZoneInfo("Europe/Paris"), datetime(2026, 7, 1, tzinfo=UTC))
 
     assert datetime(2026, 3, 29, 1, tzinfo=UTC) == stretch.starts_at
@@ -47,9 +43,7 @@ def test_stretch_of_a_summer() -> None:
 
 
 def test_change_at_new_year_is_seen_from_both_years() -> None:
-    """
-    Samoa's missing day, the last but one of 2011, is no matter of the year asked for.
-    """
+    """Samoa's missing day, the last but one of 2011, is found from either year."""
     apia = ZoneInfo("Pacific/Apia")
     changed_at = datetime(2011, 12, 30, 10, tzinfo=UTC)
     before = get_stretch(apia, changed_at - timedelta(seconds=1))

@@ -137,9 +137,7 @@ def test_two_that_meet_count_once() -> None:
 def test_bounds_are_those_of_where_it_arrives(
     instead: Instead, days: list[int]
 ) -> None:
-    """
-    A Sunday's run that is moved out of the bounds does not happen; one moved in does.
-    """
+    """A Sunday's run that is moved out of the bounds does not happen; one in does."""
     made, timing = make(
         [{"cron_rule": "0 7 * * 0"}], NIGHTS[2], ([], set(WEEKEND)), instead
     )

@@ -201,9 +201,7 @@ def test_cronsim_reads_every_rule_we_read(text: str):
 @example("0 0 * * 0,0#1")
 @example("*/1 1 1 1 1")
 def test_whatever_is_written_is_read_or_refused(text: str):
-    """
-    No text does anything but parse or raise RuleError; what parses, cronsim reads.
-    """
+    """Each text parses or raises RuleError; what parses, cronsim reads."""
     if find_error(text) is not None:
         return
 

@@ -170,9 +170,7 @@ def test_no_hint_is_itself_refused(text: str) -> None:
     ],
 )
 def test_days_that_match_both_fields(rule: str, instead: str | None) -> None:
-    """
-    A first Monday is asked for as 1#1; a Friday the thirteenth needs a calendar rule.
-    """
+    """A first Monday is asked for as 1#1; a Friday the 13th needs a calendar rule."""
     assert instead == find_both_days(rule)
     for each in find_offers(instead or ""):
         read(each)

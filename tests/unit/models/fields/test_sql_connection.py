@@ -12,9 +12,7 @@ from models.fields.sql_connection import find_databases, read_sql_connections
     "scheme", ["postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg2"]
 )
 def test_connections_are_read_by_name(scheme: str):
-    """
-    The apps that may use each; the driver is ours, whatever another program's is.
-    """
+    """With the apps that may use each; the driver is ours, whatever was written."""
     read = read_sql_connections(
         f'{{"erp": {{"url": "{scheme}://a:b@c/d", "apps": ["shop"]}},'
         ' "all": {"url": "sqlite:////x.db", "apps": ["*"]}}'

@@ -171,9 +171,7 @@ def test_exchange_takes_the_place_of_the_queue():
 
 
 def test_what_is_stored_is_read_without_rules():
-    """
-    Settings may have changed since; what is stored can still be shown and decided.
-    """
+    """Settings may have changed since; what is stored is still shown and decided."""
     stored = read_task(make(queue=OURS, connection="gone"), None)
 
     assert (OURS, "gone") == (stored["queue"], stored["connection"])

@@ -30,9 +30,7 @@ def write(root: Path, path: str, text: str) -> None:
     ],
 )
 def test_kernel_counts_kills_for_memory(tmp_path: Path, cgroup: str, counter: str):
-    """
-    Each is found once, wherever it is counted; others who kill are not blamed on it.
-    """
+    """Each is found once, wherever it is counted; no other killer is blamed on it."""
     write(tmp_path, "proc/self/cgroup", cgroup)
     write(tmp_path, "proc/vmstat", "oom_kill 99\n")
     write(tmp_path, counter, "low 0\noom_kill 3\n")
@@ -60,9 +58,7 @@ def test_signal_9_counts_where_nobody_says(tmp_path: Path):
     [(6, "signal 6, SIGABRT"), (11, "signal 11, SIGSEGV"), (15, None), (2, None)],
 )
 def test_crash_is_the_operations_own(tmp_path: Path, number: int, cause: str | None):
-    """
-    Polars aborts if it gets no memory; whoever asks a process to end is somebody else.
-    """
+    """Polars aborts without memory; whoever asks a process to end is somebody else."""
     assert cause == Deaths(tmp_path).explain(lose(number))
 
 

@@ -121,9 +121,7 @@ def test_task_id_is_a_published_value():
 
 
 def test_task_is_told_what_it_runs_for(world: World):
-    """
-    A text that is one placeholder keeps its type; in a longer one it is written out.
-    """
+    """A text that is one placeholder keeps its type; in a longer one it is text."""
     world.user_id = "u1"
     world.directory.users = (User(id="u1", email="ann@example.org"),)
     asked = RunTaskModel.model_validate(

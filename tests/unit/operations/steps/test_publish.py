@@ -54,9 +54,7 @@ def test_all_three_are_whatever_is_staged(world: World):
 
 
 def test_nothing_staged_at_all_says_what_to_do(world: World):
-    """
-    An app that never staged anything has nothing to publish, and is told both ways.
-    """
+    """An app that never staged anything has nothing to publish; both ways are told."""
     world.workspace.staged_documents.clear()
     world.workspace.domains.clear()
     everything = PublishModel(data=True, design=True, permissions=True)

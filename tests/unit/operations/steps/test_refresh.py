@@ -124,9 +124,7 @@ def test_progress_says_how_far_a_domain_is(world: World):
 
 
 def test_changed_columns_are_told_and_fail_nothing(world: World):
-    """
-    The result and the log have them; domains whose columns stayed are not mentioned.
-    """
+    """The result and the log have them, and no domain whose columns stayed."""
     refresh(world.make_context(), EVERYTHING)
     world.sources.etags["a.csv"] = world.sources.etags["b.csv"] = "2"
     world.sources.drifts["a.csv"] = Drift(

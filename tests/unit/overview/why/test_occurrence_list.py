@@ -162,9 +162,7 @@ def test_parts_are_the_whole(name: str, limit: int):
 
 
 def test_events_tell_what_is_to_come():
-    """
-    Of an event-driven action: what was decided, and what the events so far lead to.
-    """
+    """Of an event-driven action: what was decided, and what events so far lead to."""
     done = make_operation(NOW - DAY, trigger="event", user_id="ann")
     history = make_history(
         done,

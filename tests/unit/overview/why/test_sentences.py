@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from models.operation_state import Mark, OperationState, Reason
+from operations.reasons import REASONS
 from overview.why.sentences import (
     ALONE,
     Circumstances,
@@ -123,12 +124,9 @@ NO_LEADER = Circumstances(outage=(SIX - MINUTE, SIX))
             f"overlap: the run of {BEFORE} was not final, and overlap is skip.",
         ),
         (
-            {"state": "skipped", "reason": "no longer true: the user was seen again"},
+            {"state": "skipped", "reason": "no longer true: she was here"},
             ALONE,
-            (
-                "no longer true: its cause is gone: the user it was to remind has come"
-                " back (the user was seen again)."
-            ),
+            f"no longer true: {REASONS[Reason.NO_LONGER_TRUE]} (she was here).",
         ),
         (
             {**OUTAGE, "recorded_at": SIX},
@@ -141,10 +139,7 @@ NO_LEADER = Circumstances(outage=(SIX - MINUTE, SIX))
         (
             {"state": "missed", "reason": Reason.RECORDED_LATE},
             ALONE,
-            (
-                "recorded late: its event was recorded more than a day after the"
-                " occurrence."
-            ),
+            f"recorded late: {REASONS[Reason.RECORDED_LATE]}.",
         ),
         (
             {**OUTAGE, "recorded_at": SIX - DAY},
@@ -158,11 +153,7 @@ NO_LEADER = Circumstances(outage=(SIX - MINUTE, SIX))
         (
             {"state": "skipped", "reason": Reason.OVERTAKEN, "details": MISSED},
             ALONE,
-            (
-                "overtaken: its rule is due more often than once a minute, and a later"
-                " occurrence was due by the same look, too; one row for all that it"
-                f" overtook ({OCCURRENCES})."
-            ),
+            f"overtaken: {REASONS[Reason.OVERTAKEN]} ({OCCURRENCES}).",
         ),
         (
             {"state": "succeeded"},

@@ -76,9 +76,7 @@ def test_crontab_is_due_when_celery_says(fields: dict[str, str]):
 
 @given(st.text("0123456789*/-,montue ", max_size=12))
 def test_what_celery_refuses_cannot_be(text: str):
-    """
-    Where Celery finds no minutes, neither do we; where it does, they are the same.
-    """
+    """Where Celery finds no minutes, nor do we; where it does, they are the same."""
     try:
         expected = crontab(minute=text.replace(" ", ""), app=APP).minute
     except (ParseException, ValueError):
@@ -144,9 +142,7 @@ def test_what_cannot_be_says_what_to_do(schedule: Any, words: str):
     ],
 )
 def test_schedules(schedule: Any, when: Any, difference: str):
-    """
-    What is not the same is said: both day fields, nights of clock changes, a grid.
-    """
+    """What is not the same is said: two day fields, nights of clock changes, a grid."""
     found = beat(**schedule)
 
     assert {**when, "timezone": "Europe/Paris"} == get_when(found)
@@ -155,9 +151,7 @@ def test_schedules(schedule: Any, when: Any, difference: str):
 
 
 def test_zone_of_the_host_is_told():
-    """
-    An application without a zone goes by that of its host; UTC has no such nights.
-    """
+    """An application without a zone goes by its host's; UTC has no such nights."""
     found = beat(None, minute=30, hour=2)
 
     assert found.verdict is ImportVerdict.EXACT

@@ -126,9 +126,7 @@ def test_name_of_nothing_is_told_as_it_is_written(name: str):
     ],
 )
 def test_what_crons_read_otherwise_differs(text: str, rule: str, words: str):
-    """
-    A rule is exact where Debian's cron and cronie have it; else it is said who has.
-    """
+    """A rule is exact where Debian's cron and cronie have it; else who has is said."""
     found = line(text)
 
     assert get_when(found)["cron_rule"] == rule

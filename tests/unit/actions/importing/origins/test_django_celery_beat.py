@@ -90,9 +90,7 @@ def test_what_is_said_of_rows_of_django(
 
 
 def test_columns_of_django():
-    """
-    Disabled is not active, dates are bounds, ``expire_seconds`` is how long to wait.
-    """
+    """Disabled is not active, dates are bounds, ``expire_seconds`` is ``expires``."""
     found = django(
         "crontab",
         TOKYO,

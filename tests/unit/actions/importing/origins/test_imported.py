@@ -52,9 +52,7 @@ def import_all(*names: str, kind: str | None = None) -> tuple[Imported, ...]:
 def test_names_are_given_once(
     names: tuple[str, ...], named: list[str], files: list[str] | None
 ):
-    """
-    Whatever the origin allowed, the door takes it; a file has it in plain letters.
-    """
+    """Whatever the origin allowed, the door takes; a file has it in plain letters."""
     found = import_all(*names)
 
     assert named == [get_document(each)["name"] for each in found]

@@ -81,9 +81,7 @@ def test_options_are_keys_of_the_step(
 
 
 def test_what_is_not_kept_is_told():
-    """
-    Each option is one difference; an instant at which tasks expire ends the action.
-    """
+    """Each option is one difference; an instant of expiry ends the action."""
     both = send(zeal=5, fate="x")
     ended = send(expires="2027-01-01T00:00:00+00:00")
 

@@ -149,9 +149,7 @@ def test_language_is_that_of_the_reader():
     ],
 )
 def test_cell_is_for_people(value: object, text: str | None):
-    """
-    Local times, two decimals, one line of bounded length; whatever it is, it is shown.
-    """
+    """Local times, two decimals, one bounded line; whatever it is, it is shown."""
     shown = write_cell(value)
 
     assert text is None or text == shown
