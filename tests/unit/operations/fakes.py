@@ -285,12 +285,10 @@ class FakeMailer:
 
     outcomes: dict[str, list[Sending]] = field(default_factory=dict)
     mails: list[Mail] = field(default_factory=list)
-    sessions: int = 0
 
     @contextmanager
     def session(self) -> Iterator[SendMail]:
-        """Return a session; count it."""
-        self.sessions += 1
+        """Return a session."""
         yield self._send
 
     def _send(self, mail: Mail, *, now: datetime) -> Sending:
