@@ -43,19 +43,19 @@ def test_nobody_is_no_mail(renderer: Renderer) -> None:
 
 
 @pytest.mark.parametrize(
-    "template",
+    ("template", "why"),
     [
-        Template("t", "s", "{{ nope }}", None),
-        Template("t", "s", "{% if", None),
-        Template("t", "s", "{{ ''.__class__ }}", None),
-        Template("t", "s", None, None),
+        (Template("t", "s", "{{ nope }}", None), r"\(text.*'nope' is undefined"),
+        (Template("t", "s", "{% if", None), r"\(text.*end of"),
+        (Template("t", "s", "{{ ''.__class__ }}", None), r"\(text.*unsafe"),
+        (Template("t", "s", None, None), "neither"),
     ],
 )
-def test_wrong_template_fails_for_good(renderer: Renderer, template: Template) -> None:
-    """
-    For all recipients; the message names the template, and the next one is rendered.
-    """
-    with failing("template 't'", permanent=True):
+def test_wrong_template_fails_for_good(
+    renderer: Renderer, template: Template, why: str
+) -> None:
+    """For all recipients; it is told what is wrong where, and the next is rendered."""
+    with failing(f"template 't'.*{why}", permanent=True):
         renderer.render(template, [{"name": "Ann"}, {"name": "Ben"}])
 
     assert 1 == len(renderer.render(Template("t", "s", "x", None), [{}]))

@@ -15,7 +15,7 @@ from celery_app.tasks import execute
 from models.database.engine import writing
 from models.operation_state import Overlap, Queue
 from operations.cancel_and_retry import cancel, reopen
-from operations.claiming.claim import claim_operation, give_back, let_go, renew
+from operations.claiming.claim import claim_operation, let_go, renew
 from operations.claiming.claimed import Claim
 from operations.claiming.heart import Heart, Worker
 from operations.foreign_tasks import ForeignTask
@@ -155,14 +155,6 @@ def test_a_worker_known_to_be_dead_is_freed_at_once(
     write_by(engine, reclaim_lost_workers)
 
     assert get(engine, HEAVY.id).claim_token is None
-
-
-def test_a_worker_that_stops_lets_go(engine: sa.Engine, canceled: Claim):
-    """What was canceled is not given back to run again."""
-    assert not give_back(engine, canceled)
-
-    row = get(engine, HEAVY.id)
-    assert ("canceled", None) == (row.state, row.claim_token)
 
 
 @dataclass

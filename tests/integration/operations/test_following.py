@@ -123,26 +123,6 @@ def test_success_starts_what_follows_at_once(first: sa.Engine):
     assert [expected] == find_sendable(first)
 
 
-ENDINGS: list[tuple[Callable[[sa.Engine], None], list[str]]] = [
-    (run, ["on-end", "on-success"]),
-    (fail, ["on-end", "on-failure"]),
-    (do_cancel, ["on-end"]),
-]
-
-
-@pytest.mark.parametrize(("end", "expected"), ENDINGS)
-def test_only_those_follow_that_wait_for_such_an_end(
-    first: sa.Engine, end: Callable[[sa.Engine], None], expected: list[str]
-):
-    """Success, failure, or whichever end: a cancellation is only the last."""
-    for on in ("success", "failure", "end"):
-        follow(first, f"on-{on}", when={"on": on})
-
-    end(first)
-
-    assert [(uid, "pending") for uid in expected] == find_followers(first)
-
-
 def lose_worker(engine: sa.Engine) -> None:
     must_claim(engine, FIRST.id, worker=WORKER)
     edit(
@@ -162,16 +142,28 @@ def kill(engine: sa.Engine) -> None:
     write_by(engine, count_kill, FIRST.id, worker_suffix="(1234abcd)", cause="SIGKILL")
 
 
-@pytest.mark.parametrize("end", [lose_worker, exceed_limit, kill])
-def test_failure_that_no_worker_reports_is_an_end(
-    first: sa.Engine, end: Callable[[sa.Engine], None]
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        (run, ["on-end", "on-success"]),
+        (do_cancel, ["on-end"]),
+        (fail, ["on-end", "on-failure"]),
+        # which no worker reports: whoever ends it records what follows
+        (lose_worker, ["on-end", "on-failure"]),
+        (exceed_limit, ["on-end", "on-failure"]),
+        (kill, ["on-end", "on-failure"]),
+    ],
+)
+def test_only_those_follow_that_wait_for_such_an_end(
+    first: sa.Engine, end: Callable[[sa.Engine], None], expected: list[str]
 ):
-    """Whoever ends it for a worker that is gone records what follows."""
-    follow(first, when={"on": "failure"})
+    """Success, failure, or whichever end: a cancellation is only the last."""
+    for on in ("success", "failure", "end"):
+        follow(first, f"on-{on}", when={"on": on})
 
     end(first)
 
-    assert [("next", "pending")] == find_followers(first)
+    assert [(uid, "pending") for uid in expected] == find_followers(first)
 
 
 def test_tasks_that_end_in_one_batch_each_start_what_follows(engine: sa.Engine):

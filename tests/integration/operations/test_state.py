@@ -17,7 +17,7 @@ from operations.state import (
     read_operation_states,
     wait_for_state,
 )
-from tests.scheduling import edit, make_operation, record_all
+from tests.scheduling import edit, make_operation, put, record_all
 
 DAILY = make_operation()
 OTHER = make_operation(1)
@@ -56,30 +56,25 @@ def wait(engine: sa.Engine, clock: Clock, seconds: float | None = None) -> str |
 
 def test_what_is_final_is_answered_at_once(engine: sa.Engine):
     """Nobody sleeps."""
-    record_all(engine, DAILY)
-    edit(engine, DAILY.id, state="skipped")
+    put(engine, state="skipped")
     clock = Clock(engine)
 
     assert "skipped" == wait(engine, clock)
     assert [] == clock.held
 
 
-def test_waiting_ends_with_the_operation(engine: sa.Engine):
-    """And no connection is held while one waits."""
-    record_all(engine, DAILY)
+@pytest.mark.parametrize(
+    ("patience_s", "state", "asked_s"), [(None, "succeeded", 5), (2.5, "running", 2.5)]
+)
+def test_waiting_ends_with_the_operation_or_when_the_time_is_over(
+    engine: sa.Engine, patience_s: float | None, state: str, asked_s: float
+):
+    """With the state of that moment; and no connection is held while one waits."""
+    put(engine)
     clock = Clock(engine, at_2="running", at_5="succeeded")
 
-    assert "succeeded" == wait(engine, clock)
-    assert (5, {0}) == (clock.now, set(clock.held))
-
-
-def test_waiting_ends_when_the_time_is_over(engine: sa.Engine):
-    """The answer is the state that it has then."""
-    record_all(engine, DAILY)
-    clock = Clock(engine, at_2="running")
-
-    assert "running" == wait(engine, clock, 2.5)
-    assert 2.5 == clock.now
+    assert state == wait(engine, clock, patience_s)
+    assert (asked_s, {0}) == (clock.now, set(clock.held))
 
 
 def test_unknown_operation_has_no_state_to_wait_for(engine: sa.Engine):

@@ -77,16 +77,6 @@ def test_hours_of_computing_are_refused():
         renderer.render(template, [VALUES])
 
 
-def test_mistakes_are_told(renderer: ChildRenderer):
-    """As the template's, with its name and part; tests of templates have them all."""
-    bad = Template("bad", "s", "{{ user.age }}", None)
-
-    with failing(r"'bad' .text.*no attribute 'age'", permanent=True):
-        renderer.render(bad, [VALUES])
-
-    assert 1 >= len(find_renderers())
-
-
 def test_mails_of_a_step_are_bounded_together(renderer: ChildRenderer):
     """A worker holds them all until the last is rendered."""
     template = Template("long", "s", "{{ 'x' * 1999999 }}", None)
