@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -25,6 +25,10 @@ from web.timeline.lane_chart import LaneRun
 
 #: How long before the window an operation that has ended may have been recorded.
 REACH = timedelta(hours=6)
+
+#: Of a window: those runs of an action that end alike and begin in one are told as one,
+#: so that there are never more to draw than can be told apart.
+PARTS = 250
 
 #: Overlaps that are told; all are counted.
 MOST_OVERLAPS = 20
@@ -116,44 +120,23 @@ def fetch_runs(
 ) -> dict[str, list[LaneRun]]:
     """Return the runs of some actions in the window, in order."""
     seen = window.select().c
+    length_s = max(int((window.until - window.since).total_seconds()) // PARTS, 1)
+    part = number_of(connection.dialect.name, seen.begins_at, length_s)
+    never_ran = seen.started_at.is_(None) & seen.state.not_in(sorted(LIVE_STATES))
+    ends_at = sa.case(
+        (never_ran, seen.begins_at),
+        else_=sa.func.coalesce(seen.finished_at, sa.literal(window.now, UtcDateTime)),
+    )
+    begins_at = sa.func.min(seen.begins_at)
     query = (
-        sa.select(
-            *(seen.action_uid, seen.id, seen.state),
-            *(seen.begins_at, seen.started_at, seen.finished_at),
-        )
+        sa.select(seen.action_uid, seen.state, begins_at, sa.func.max(ends_at))
         .where(seen.action_uid.in_(uids))
-        .order_by(seen.action_uid, seen.begins_at, seen.id)
+        .group_by(seen.action_uid, seen.state, part)
+        .order_by(seen.action_uid, begins_at, seen.state)
     )
     found: defaultdict[str, list[LaneRun]] = defaultdict(list)
-    for row in connection.execute(query) if uids else ():
-        never_ran = row.started_at is None and row.state not in LIVE_STATES
-        until = row.begins_at if never_ran else row.finished_at
-        run = LaneRun(OperationState(row.state), row.begins_at, until, row.id)
-        found[row.action_uid].append(run)
-    return found
-
-
-#: Of a stretch, how much is drawn, so that it is told from the next one.
-_DRAWN = 0.85
-
-
-def fetch_stretches(
-    connection: sa.Connection, window: Window, uids: Collection[str], length_s: int
-) -> dict[str, list[LaneRun]]:
-    """Return what some busy actions did, by stretches of *length_s* seconds."""
-    seen = window.select().c
-    number = number_of(connection.dialect.name, seen.begins_at, length_s)
-    query = (
-        sa.select(seen.action_uid, number, seen.state)
-        .where(seen.action_uid.in_(uids))
-        .distinct()
-        .order_by(seen.action_uid, number, seen.state)
-    )
-    found: defaultdict[str, list[LaneRun]] = defaultdict(list)
-    for uid, part, state in connection.execute(query) if uids else ():
-        since = datetime.fromtimestamp(part * length_s, UTC)
-        until = since + timedelta(seconds=length_s * _DRAWN)
-        found[uid].append(LaneRun(OperationState(state), since, until))
+    for uid, state, *times in connection.execute(query) if uids else ():
+        found[uid].append(LaneRun(OperationState(state), *times))
     return found
 
 

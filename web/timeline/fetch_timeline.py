@@ -22,16 +22,11 @@ from web.timeline.fetch_runs import (
     fetch_busy,
     fetch_overlaps,
     fetch_runs,
-    fetch_stretches,
 )
 from web.timeline.lane_chart import MOST_PLANNED, TimelineLane
 
 #: Lanes unless the caller says otherwise.
 LANES = 30
-
-#: Runs of a lane that are told one by one; of more, how many there are in each of as
-#: many stretches.
-MOST_RUNS = 150
 
 _action = scheduled_actions.c
 
@@ -131,12 +126,8 @@ def _make_lanes(
     most: int,
 ) -> Iterator[TimelineLane]:
     """Yield the lanes of what ran, and then of what is only due."""
-    few = [each.uid for each in busy if each.runs <= MOST_RUNS]
-    many = [each.uid for each in busy if each.runs > MOST_RUNS]
-    length_s = max(int((window.until - window.since).total_seconds()) // MOST_RUNS, 1)
-    runs = fetch_runs(connection, window, few)
-    runs |= fetch_stretches(connection, window, many, length_s=length_s)
     seen = {each.uid: each for each in busy}
+    runs = fetch_runs(connection, window, seen)
     known = {each.uid: each for each in following}
     known |= _fetch_known(connection, window, seen)
     uids = list(dict.fromkeys([*seen, *known]))[:most]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import NamedTuple
-from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from models.operation_state import OperationState, Queue
@@ -50,7 +49,7 @@ class LaneFrame:
 
 
 def draw_runs(
-    frame: LaneFrame, runs: Sequence[LaneRun], *, now: datetime
+    frame: LaneFrame, runs: Sequence[LaneRun]
 ) -> Mapping[OperationState, str]:
     """
     Return the outlines of runs, by state; success never hides what failed.
@@ -58,11 +57,10 @@ def draw_runs(
     Args:
         frame: The window.
         runs: Of one lane.
-        now: Aware; what has not ended reaches to here.
     """
     boxes: dict[OperationState, list[str]] = {}
     for run in runs:
-        left, right = frame.place(run.since), frame.place(run.until or now)
+        left, right = frame.place(run.since), frame.place(run.until)
         width = max(right - left, _NARROW)
         left = min(left, WIDE - width)
         top, height = LOOKS[run.state].place
@@ -137,18 +135,16 @@ MOST_PLANNED = 1_000
 
 class LaneRun(NamedTuple):
     """
-    One operation; or those of one state in a stretch, if there are too many to tell.
+    One operation; or several of one state that begin too close to be told apart.
 
     Args:
-        since: When it began, or was due if it never did; aware UTC.
-        until: The same, if it never ran. None: it is still to be done.
-        id: None: there are several.
+        since: When the first began, or was due if it never did; aware UTC.
+        until: When the last ended: now, if it has not; *since*, if it never ran.
     """
 
     state: OperationState
     since: datetime
-    until: datetime | None
-    id: UUID | None = None
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +158,7 @@ class TimelineLane:
         troubled: How many of them failed or were missed.
         live: How many are still to be done.
         usual: How long a run takes. None: not known.
-        runs: All of them, in order, if they are few; else what each stretch had.
+        runs: In order.
         planned: When it is due, in order; at most MOST_PLANNED.
     """
 

@@ -159,7 +159,7 @@ def _draw(
         label += f", {len(overlaps)} of them together with another"
     return DrawnLane(
         lane=lane,
-        states=draw_runs(frame, lane.runs, now=timeline.at),
+        states=draw_runs(frame, lane.runs),
         planned=draw_planned(frame, lane.planned),
         overlaps=overlaps,
         label=label,

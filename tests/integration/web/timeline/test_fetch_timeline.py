@@ -13,7 +13,8 @@ from actions.load.foresee import Whose
 from models.operation_state import OperationState, Queue
 from tests.database import read_by
 from tests.scheduling import MINUTE, MONDAY, add_app, add_steps, at, get_now, post, put
-from web.timeline.fetch_timeline import MOST_RUNS, Timeline, fetch_timeline
+from web.timeline.fetch_runs import PARTS
+from web.timeline.fetch_timeline import Timeline, fetch_timeline
 
 _S = OperationState
 
@@ -61,7 +62,8 @@ def add_step(engine: sa.Engine, id_: UUID, begin: datetime, end: datetime) -> No
 def test_each_action_with_runs_has_a_lane(engine: sa.Engine):
     """What failed comes first, then what is under way, then the busiest."""
     post(engine, uid="busy", name="Busy one")
-    ids = [add(engine, 10 * number, action_uid="busy") for number in range(3)]
+    for number in range(3):
+        add(engine, 10 * number, action_uid="busy")
     add(engine, 5, None, _S.RUNNING, action_uid="running")
     add(engine, 7, 1, _S.FAILED, action_uid="failed")
     add(engine, 8, 1, action_uid="failed")
@@ -75,7 +77,11 @@ def test_each_action_with_runs_has_a_lane(engine: sa.Engine):
     ] == [(e.uid, e.name, e.count, e.troubled, e.live) for e in found.lanes]
     assert (3, 0) == (found.ran, found.due)
     busy = found.lanes[2]
-    assert ids == [each.id for each in busy.runs]
+    assert [
+        (_S.SUCCEEDED, MONDAY + begin * MINUTE, MONDAY + (begin + 2) * MINUTE)
+        for begin in (0, 10, 20)
+    ] == [*busy.runs]
+    assert found.lanes[1].runs[0].until == found.at
     assert 2 * MINUTE == busy.usual
 
 
@@ -150,20 +156,21 @@ def test_what_will_overlap_is_foreseen(engine: sa.Engine):
     assert len(lane.planned) - 1 == lane.too_close > 0
 
 
-def test_many_runs_are_told_together(engine: sa.Engine):
-    """Which states there were in each stretch of the window; success hides none."""
-    for number in range(MOST_RUNS + 1):
+def test_runs_too_close_to_be_told_apart_are_one(engine: sa.Engine):
+    """From the first one's beginning to the last one's end; success hides none."""
+    for number in range(7):
         add(engine, number, 0.5, _S.FAILED if number == 3 else _S.SUCCEEDED)
+    add(engine, 12, 1, _S.MISSED)
 
-    (lane,) = ask(engine).lanes
+    (lane,) = ask(engine, until=MONDAY + timedelta(minutes=6 * PARTS)).lanes
 
-    assert MOST_RUNS + 1 == lane.count
-    assert {None} == {each.id for each in lane.runs}
-    (failed,) = [each for each in lane.runs if each.state is _S.FAILED]
-    assert failed.until is not None
-    assert failed.since <= at("00:03") < failed.until
-    beside = [each.state for each in lane.runs if each.since == failed.since]
-    assert {_S.SUCCEEDED, _S.FAILED} == set(beside)
+    assert [
+        (_S.SUCCEEDED, MONDAY, MONDAY + 5.5 * MINUTE),
+        (_S.FAILED, MONDAY + 3 * MINUTE, MONDAY + 3.5 * MINUTE),
+        (_S.SUCCEEDED, MONDAY + 6 * MINUTE, MONDAY + 6.5 * MINUTE),
+        (_S.MISSED, at("00:12"), at("00:12")),
+    ] == [*lane.runs]
+    assert 8 == lane.count
 
 
 def test_what_is_ahead_has_no_runs(engine: sa.Engine):

@@ -23,24 +23,23 @@ HOUR = timedelta(hours=1)
 LONDON = ZoneInfo("Europe/London")
 
 
-def run(state: _S, begin: float, end: float | None) -> LaneRun:
-    ended = None if end is None else NOON + end * HOUR
-    return LaneRun(state, NOON + begin * HOUR, ended)
+def run(state: _S, begin: float, end: float) -> LaneRun:
+    return LaneRun(state, NOON + begin * HOUR, NOON + end * HOUR)
 
 
 FRAME = LaneFrame(NOON, NOON + 10 * HOUR)
 
 
 def test_runs_are_as_long_as_they_took():
-    """What has not ended reaches to now; what leaves the window ends there."""
+    """What leaves the window ends there."""
     runs = [
         run(_S.SUCCEEDED, 1, 3),
         run(_S.SUCCEEDED, -5, 1),
-        run(_S.RUNNING, 4, None),
+        run(_S.RUNNING, 4, 5),
         run(_S.FAILED, 9, 99),
     ]
 
-    drawn = draw_runs(FRAME, runs, now=NOON + 5 * HOUR)
+    drawn = draw_runs(FRAME, runs)
 
     assert "M100 3h200v9h-200zM0 3h100v9h-100z" == drawn[_S.SUCCEEDED]
     assert "M400 3h100v9h-100z" == drawn[_S.RUNNING]
@@ -49,10 +48,10 @@ def test_runs_are_as_long_as_they_took():
 
 def test_what_never_ran_is_a_mark_where_it_was_due():
     """And at the right edge it is still seen."""
-    runs = [run(_S.MISSED, 1, 1), run(_S.PENDING, 2, None)]
+    runs = [run(_S.MISSED, 1, 1), run(_S.PENDING, 2, 3)]
 
-    drawn = draw_runs(FRAME, runs, now=NOON + 3 * HOUR)
-    edge = draw_runs(FRAME, [run(_S.SUCCEEDED, 10, 10)], now=NOON)
+    drawn = draw_runs(FRAME, runs)
+    edge = draw_runs(FRAME, [run(_S.SUCCEEDED, 10, 10)])
 
     assert "M100 14h2v9h-2z" == drawn[_S.MISSED]
     assert "M200 3h100v9h-100z" == drawn[_S.PENDING]
