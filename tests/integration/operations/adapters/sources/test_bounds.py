@@ -17,6 +17,8 @@ import pytest
 from sqlalchemy import make_url
 
 from models.errors import StepError
+from operations.adapters.polars_io import convert_to_parquet
+from operations.domains import DomainLimits
 from tests.conftest import run_pooler, show_url
 from tests.integration.operations.adapters.sources.conftest import Reader
 from tests.unit.operations.fakes import failing
@@ -130,6 +132,30 @@ def test_dates_of_csv_are_dates_if_all_of_them_are(reader: Reader, tmp_path: Pat
     schema = pl.read_parquet_schema(reader.target)
     assert {"odd": pl.String, "n": pl.Float64}.items() <= schema.items()
     assert schema["day"] in {pl.Date, pl.String}
+
+
+def test_rows_of_csv_are_written_as_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """There is no frame of all of them, which would be read or written at once."""
+
+    def refuse(*_given: object, **_how: object) -> None:
+        raise AssertionError("all rows are held at once")
+
+    (tmp_path / "a.csv").write_text("a,b\n1,2026-01-01\n")
+    monkeypatch.setattr(pl, "read_csv", refuse)
+    for name in ("write_parquet", "lazy"):
+        monkeypatch.setattr(pl.DataFrame, name, refuse)
+    rows = convert_to_parquet(
+        tmp_path / "a.csv",
+        "csv",
+        tmp_path / "out.part",
+        shown="sales",
+        limits=DomainLimits(),
+        tell=None,
+    )
+
+    assert 1 == rows
 
 
 def test_large_json_is_read_in_little_memory(reader: Reader, tmp_path: Path):
