@@ -30,6 +30,7 @@ from models.operation_state import (
     TRANSITIONS,
     MailState,
     OperationState,
+    Overlap,
     Queue,
     Reason,
     StepState,
@@ -246,8 +247,9 @@ class Ledger:
     def _judge_sends(self) -> Iterator[Broken]:
         """Find messages that were sent again, but for another attempt."""
         for row in self.rows:
-            if row.queue not in {Queue.QUICK, Queue.TASKS}:
-                continue  # of the heavy ones, one that must wait is given back
+            must_wait = row.queue not in {Queue.QUICK, Queue.TASKS}
+            if must_wait or row.overlap == Overlap.QUEUE:
+                continue  # one that has to wait for another after all is given back
             moves = self.moves[row.id]
             again = sum(
                 move.new == OperationState.PENDING and move.old in _BEGUN
@@ -261,7 +263,8 @@ class Ledger:
             who = self._explain(row, *whose, *_SCHEDULERS, *_OF_DATABASE, at=last)
             self.duplicates[f"of messages after {who}"] += extra
             if who is None:
-                yield Broken(f"{row.id} was sent {row.sends} times", row.id)
+                text = f"operation {row.id} was sent {row.sends} times"
+                yield Broken(text, row.id)
 
     def _judge_ticks(self) -> Iterator[Broken]:
         """Find ticks that were late though the database answered, and somebody led."""

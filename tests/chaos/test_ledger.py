@@ -36,11 +36,13 @@ def make_ledger(asked: dict[str, Any], *states: str, **changes: Any) -> Ledger:
         "reason": None,
         "error": None,
         "queue": "quick",
+        "overlap": "allow",
         "recorded_at": NOON,
         "sends": moves[-1].sends,
         **changes.pop("row", {}),
     }
     row: Any = SimpleNamespace(**values)
+    moves[-1].sends = row.sends
     known: dict[str, Any] = {"happenings": [], "reopened": Counter(), "ran": Counter()}
     known |= {"begun_at": NOON - MINUTE, **changes}
     return Ledger([row], {row.id: moves}, {"a": asked}, **known)  # type: ignore[dict-item]
@@ -96,6 +98,15 @@ def test_a_task_that_never_ran_is_found() -> None:
     ledger = make_ledger(TASK, "pending", "succeeded", row={"queue": "tasks"})
 
     assert ["operation succeeded, and its task never ran"] == find(ledger)
+
+
+def test_a_message_that_was_sent_again_is_found() -> None:
+    """But for one in line, which another that is tried again goes before."""
+    again = {"sends": 2}
+
+    assert ["operation was sent 2 times"] == find(make_ledger(MAIL, *GOOD, row=again))
+    in_line = {**again, "overlap": "queue"}
+    assert [] == find(make_ledger(MAIL, *GOOD, row=in_line))
 
 
 def test_a_late_tick_is_found_where_somebody_could_tick() -> None:
