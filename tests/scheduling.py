@@ -132,19 +132,30 @@ def edit_action(engine: sa.Engine, uid: str, **values: Any) -> None:
 
 
 def copy_action(
-    engine: sa.Engine, uid: str, count: int, *, app: str = "app", prefix: str = "copy"
+    engine: sa.Engine,
+    uid: str,
+    count: int,
+    *,
+    app: str | None = None,
+    prefix: str = "copy",
 ) -> list[str]:
-    """Copy an action many times in one statement."""
-    with writing(engine) as connection:
-        row = connection.execute(
-            sa.select(scheduled_actions).where(scheduled_actions.c.uid == uid)
-        ).one()
-        uids = [f"{prefix}{number:05}" for number in range(count)]
-        connection.execute(
-            sa.insert(scheduled_actions),
-            [{**row._asdict(), "uid": each, "name": each, "app": app} for each in uids],
-        )
-    return uids
+    """Copy an action many times, to *app* if it is given; return the uids."""
+    kept = scheduled_actions
+    numbers = sa.select(sa.literal(0).label("n")).cte(recursive=True)
+    following = sa.select(numbers.c.n + 1).where(numbers.c.n < count - 1)
+    numbers = numbers.union_all(following)
+    digits = sa.func.substr(sa.cast(numbers.c.n + 100_000, sa.Text), 2)
+    name = sa.literal(prefix) + digits
+    values: dict[str, Any] = {"uid": name, "name": name}
+    if app is not None:
+        values["app"] = sa.literal(app)
+    copies = (
+        sa.select(*(values.get(each.name, each) for each in kept.c))
+        .select_from(kept.join(numbers, sa.true()))
+        .where(kept.c.uid == uid)
+    )
+    execute(engine, sa.insert(kept).from_select([*kept.c.keys()], copies))
+    return [f"{prefix}{number:05}" for number in range(count)]
 
 
 def fetch_action(engine: sa.Engine, uid: str) -> sa.Row[Any]:

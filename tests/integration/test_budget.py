@@ -18,13 +18,13 @@ import psycopg
 import sqlalchemy as sa
 
 from celery_app.tasks import execute
-from models.database.engine import make_engine, writing
 from models.database.postgresql import PipelinedFlight
 from operations.claiming.heart import Heart, Worker
 from tests.scheduling import (
     add_app,
     add_revision,
     at,
+    copy_action,
     edit_action,
     fetch_all,
     make_dispatcher,
@@ -85,30 +85,12 @@ def counting(engine: sa.Engine) -> Iterator[Counts]:
         sa.event.remove(engine, "commit", count_commit)
 
 
-def copy_action(engine: sa.Engine, uid: str, count: int, prefix: str) -> None:
-    """Copy an action many times, in the database."""
-    url = engine.url.render_as_string(hide_password=False)
-    # Tens of thousands at once take longer on a busy machine than a call may take.
-    patient = make_engine(url, timeout=timedelta(minutes=1))
-    with writing(patient) as connection:
-        connection.execute(
-            sa.text(
-                "insert into scheduled_actions select (jsonb_populate_record(original,"
-                " jsonb_build_object('uid', :prefix || n, 'name', :prefix || n))).*"
-                " from scheduled_actions original, generate_series(1, :count) n"
-                " where original.uid = :uid"
-            ),
-            {"uid": uid, "count": count, "prefix": prefix},
-        )
-    patient.dispose()
-
-
 def test_ten_thousand_due_share_their_statements(postgres_engine: sa.Engine):
     """At most 0.05 statements and 0.01 commits for an occurrence, sending included."""
     engine = postgres_engine
     add_app(engine)
     uid = post_at(engine, SEVEN)
-    copy_action(engine, uid, DUE - 1, "copy")
+    copy_action(engine, uid, DUE - 1)
     dispatcher = make_dispatcher(engine)
 
     with counting(engine) as counts:
@@ -124,13 +106,13 @@ def test_cost_follows_what_is_due(postgres_engine: sa.Engine):
     engine = postgres_engine
     add_app(engine)
     uid = post_at(engine, SEVEN)
-    copy_action(engine, uid, 49, "due")
+    copy_action(engine, uid, 49, prefix="due")
     dispatcher = make_dispatcher(engine, clock=lambda: 0.0)  # lest it renew its lease
     with counting(engine) as few:
         first = tick(dispatcher, SEVEN)
     later = post_at(engine, SEVEN, name="later")
     edit_action(engine, later, next_due_at=SEVEN + timedelta(days=300))
-    copy_action(engine, later, 9_949, "later")
+    copy_action(engine, later, 9_949, prefix="later")
 
     with counting(engine) as many:
         second = tick(dispatcher, SEVEN + timedelta(days=1))
@@ -143,7 +125,7 @@ def test_idle_tick_costs_one_statement(postgres_engine: sa.Engine):
     """What is registered is not looked at."""
     add_app(postgres_engine)
     uid = post_at(postgres_engine, SEVEN)
-    copy_action(postgres_engine, uid, 999, "copy")
+    copy_action(postgres_engine, uid, 999)
     dispatcher = make_dispatcher(postgres_engine)
 
     with counting(postgres_engine) as counts:

@@ -38,11 +38,12 @@ from overview.installation.figures import fetch_held, fetch_running, is_schedule
 from tests.conftest import new_database, show_url
 from tests.database import execute, fetch_rows, read_by
 from tests.integration.api.conftest import APP, UNLIMITED, run_web
-from tests.integration.test_budget import MOST_STATEMENTS, copy_action, counting
+from tests.integration.test_budget import MOST_STATEMENTS, counting
 from tests.scheduling import (
     FakeSender,
     add_app,
     at,
+    copy_action,
     edit_action,
     fetch_all,
     make_dispatcher,
@@ -71,10 +72,10 @@ def test_crowded_app_delays_nobody(postgres_engine: sa.Engine):
     add_app(engine, "crowd")
     add_app(engine, "few")
     many = post_at(engine, SEVEN, "crowd")
-    copy_action(engine, many, CROWD - 1, "crowd")
+    copy_action(engine, many, CROWD - 1, prefix="crowd")
     # the last of them, by whatever order but that of turns
     few = post_at(engine, SEVEN, "few", name="z", uid="zzz")
-    copy_action(engine, few, FEW - 1, "zzz")
+    copy_action(engine, few, FEW - 1, prefix="zzz")
     sender = FakeSender()
 
     with pytest.raises(EnoughError):
@@ -134,7 +135,7 @@ def test_event_actions_read_only_the_events_that_are_due(postgres_engine: sa.Eng
     add_app(engine)
     uid = post_at(engine, SEVEN, when={"after": SEEN, "delay": "P7D"})
     edit_action(engine, uid, effective_from=SEVEN - WEEK)
-    copy_action(engine, uid, WAITING - 1, "copy")
+    copy_action(engine, uid, WAITING - 1)
     add_users_seen_long_ago(engine)
     dispatcher = make_dispatcher(engine)
     scans = count_scans(engine, "events")
@@ -306,9 +307,9 @@ def test_recording_reads_what_it_records(postgres_engine: sa.Engine):
     add_app(engine)
     uid = post_at(engine, SEVEN)
     edit_action(engine, uid, pings=True)
-    copy_action(engine, uid, CROWD - 1, "copy")
+    copy_action(engine, uid, CROWD - 1)
     change(engine)
-    ran = [make_operation(n)._replace(action_uid=f"copy{n}") for n in range(1, FEW + 1)]
+    ran = [make_operation(n)._replace(action_uid=f"copy{n:05}") for n in range(FEW)]
 
     with explaining(engine) as plans:
         record_all(engine, *ran)
@@ -367,7 +368,7 @@ def test_audit_reads_all_actions_once_not_with_each_batch(postgres_engine: sa.En
     """Their uids, and then of those of a batch what the rules need."""
     engine = postgres_engine
     add_app(engine)
-    copy_action(engine, post_at(engine, SEVEN), CROWD - 1, "copy")
+    copy_action(engine, post_at(engine, SEVEN), CROWD - 1)
     change(engine)
 
     with explaining(engine) as plans:
@@ -384,7 +385,7 @@ def test_whether_a_queue_is_needed_costs_no_look_at_all_actions(
     """Of 10,000 actions none is on it; nor does it to count those due in a while."""
     engine = postgres_engine
     add_app(engine)
-    copy_action(engine, post_at(engine, SEVEN), CROWD - 1, "copy")
+    copy_action(engine, post_at(engine, SEVEN), CROWD - 1)
     change(engine)
 
     with explaining(engine) as plans, reading(engine) as connection:
