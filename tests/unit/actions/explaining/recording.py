@@ -48,6 +48,14 @@ def make_revision(begin: datetime, timing: str | None, **changes: Any) -> Revisi
     return replace(first, **changes)
 
 
+def edit(
+    first: Revision, at: datetime, change: str = "replaced", **changes: Any
+) -> Revision:
+    """Return the second revision, which was made *at* an instant, with *changes*."""
+    known = {"number": 2, "change": change, "recorded_at": at, **changes}
+    return replace(first, **known)
+
+
 #: Of an action that waits for a day after a user was seen.
 REMINDER: dict[str, Any] = {
     "name": "reminder",

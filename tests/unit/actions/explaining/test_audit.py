@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -66,15 +67,7 @@ def make_revision(timing: str, **changes: Any) -> Revision:
     return recording.make_revision(before, timing, **changes)
 
 
-def edit(
-    at: datetime,
-    change: str = "replaced",
-    timing: str = TIMINGS["cron"],
-    **changes: Any,
-) -> Revision:
-    """Return the second revision, which was made *at* an instant, with *changes*."""
-    known = {"number": 2, "change": change, "recorded_at": at, **changes}
-    return make_revision(timing, **known)
+edit = partial(recording.edit, make_revision(TIMINGS["cron"]))
 
 
 def decide(timing: str) -> list[RecordedOperation]:
@@ -210,7 +203,9 @@ def test_a_holiday_that_comes_before_the_decision_counts() -> None:
     missing = decided.pop(9).occurrence
     free = f'{{"when":[{rule}],"excluded":[["{missing:%F}","{missing:%F}"]]}}'
     retimed = edit(
-        missing + timedelta(minutes=20), "holidays", free, undecided_from=missing
+        *(missing + timedelta(minutes=20), "holidays"),
+        timing=free,
+        undecided_from=missing,
     )
 
     assert [] == find(timing, decided, retimed)

@@ -149,17 +149,13 @@ def test_what_an_edit_overtakes_is_superseded(
     change: str, undecided_from: datetime, misses: list[tuple[Fault, datetime]]
 ):
     """Due while nobody led, and then edited: not missed, unless it was passed over."""
-    edited_at = DUE[1] + MINUTE
-    edit = make_revision(
-        2,
-        change=change,
-        recorded_at=edited_at,
-        effective_from=edited_at,
-        undecided_from=undecided_from,
+    first, at = make_revision(), DUE[1] + MINUTE
+    edit = recording.edit(
+        first, at, change, effective_from=at, undecided_from=undecided_from
     )
     after = DECIDED[2:] if change == "replaced" else []
 
-    assert misses == find([DECIDED[0], *after], make_revision(), edit)
+    assert misses == find([DECIDED[0], *after], first, edit)
 
 
 def test_users_whom_the_recipients_leave_out_are_not_missed():

@@ -34,10 +34,7 @@ make_history = partial(
 )
 
 
-def edit(at: datetime, change: str = "replaced", **changes: Any) -> Revision:
-    """Return the second revision, which was made *at* an instant, with *changes*."""
-    known = {"number": 2, "change": change, "recorded_at": at, **changes}
-    return replace(FIRST, **known)
+edit = partial(recording.edit, FIRST)
 
 
 def ask(history: History, at: datetime = MONDAY) -> WhyAnswer:

@@ -113,13 +113,7 @@ def test_outside_its_bounds_an_action_says_so(bound: str, verdict: Verdict, word
 
 def test_an_edit_before_the_decision_supersedes():
     """What was due and not decided is not decided under the new rule."""
-    edited_at = DUE + 20 * MINUTE
-    edit = make_revision(
-        2,
-        change="replaced",
-        recorded_at=edited_at,
-        effective_from=edited_at,
-        undecided_from=DUE,
-    )
+    first, at = make_revision(), DUE + 20 * MINUTE
+    edit = recording.edit(first, at, effective_from=at, undecided_from=DUE)
 
-    assert Verdict.SUPERSEDED == ask(make_revision(), edit).verdict
+    assert Verdict.SUPERSEDED == ask(first, edit).verdict

@@ -52,12 +52,18 @@ def ask(
     return list_moments(history, since=since, until=until, after=after, limit=limit)
 
 
-def change(number: int, what: Change, at: datetime, **changes: Any) -> Revision:
+def change(at: datetime, what: Change, **changes: Any) -> Revision:
     """Return a later revision, made *at* an instant."""
-    return replace(
-        FIRST, number=number, change=what, recorded_at=at, undecided_from=at, **changes
-    )
+    return recording.edit(FIRST, at, what, undecided_from=at, **changes)
 
+
+def revise(*later: Revision, **known: Any) -> History:
+    """Return what is known of an action with later revisions."""
+    return make_history(revisions=(FIRST, *later), **known)
+
+
+RESUMED, EDITED = SEVEN + 2 * DAY + MINUTE, SEVEN + DAY + 2 * MINUTE
+NEW = replace(FIRST, recorded_at=SEVEN + 2 * DAY - MINUTE, effective_from=RESUMED)
 
 HISTORIES = {
     "ran": make_history(*(make_operation(SEVEN + n * DAY, n) for n in range(4))),
@@ -65,50 +71,20 @@ HISTORIES = {
         make_operation(SEVEN + DAY, 2),
         make_range(SEVEN + 2 * DAY, SEVEN + 3 * DAY, number=3, recorded_at=NOW),
     ),
-    "paused": make_history(
-        revisions=(
-            FIRST,
-            change(2, Change.PAUSED, SEVEN + DAY - MINUTE, note="import"),
-            change(
-                3,
-                Change.RESUMED,
-                SEVEN + 2 * DAY + MINUTE,
-                effective_from=SEVEN + 2 * DAY + MINUTE,
-            ),
-        )
+    "paused": revise(
+        change(SEVEN + DAY - MINUTE, Change.PAUSED, note="import"),
+        change(RESUMED, Change.RESUMED, number=3, effective_from=RESUMED),
     ),
-    "paused until": make_history(
-        revisions=(FIRST, change(2, Change.PAUSED, SEVEN - MINUTE)),
-        paused_until=SEVEN + 5 * DAY,
+    "paused until": revise(
+        change(SEVEN - MINUTE, Change.PAUSED), paused_until=SEVEN + 5 * DAY
     ),
-    "edited": make_history(
-        revisions=(
-            FIRST,
-            change(
-                2,
-                Change.REPLACED,
-                SEVEN + DAY + 2 * MINUTE,
-                timing=NOON,
-                effective_from=SEVEN + DAY + 2 * MINUTE,
-            ),
-        )
+    "edited": revise(
+        change(EDITED, Change.REPLACED, timing=NOON, effective_from=EDITED)
     ),
-    "deleted": make_history(
-        revisions=(FIRST, change(2, Change.DELETED, SEVEN + DAY + MINUTE))
-    ),
-    "inactive": make_history(
-        revisions=(FIRST, change(2, Change.REPLACED, SEVEN + MINUTE, active=False))
-    ),
+    "deleted": revise(change(SEVEN + DAY + MINUTE, Change.DELETED)),
+    "inactive": revise(change(SEVEN + MINUTE, Change.REPLACED, active=False)),
     "spread": make_history(revisions=(replace(FIRST, timing=SPREAD),)),
-    "new": make_history(
-        revisions=(
-            replace(
-                FIRST,
-                recorded_at=SEVEN + 2 * DAY - MINUTE,
-                effective_from=SEVEN + 2 * DAY + MINUTE,
-            ),
-        )
-    ),
+    "new": make_history(revisions=(NEW,)),
 }
 
 
