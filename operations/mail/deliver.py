@@ -15,7 +15,7 @@ from models.errors import PostponedError, StepError
 from models.operation_state import MailState, Reason
 from models.units import format_count
 from operations.claiming.claimed import RESENT_KEY
-from operations.mail.message import Fate, Mail, Sending
+from operations.mail.message import Fate, Mail
 from operations.operation_log import LogLevel
 from operations.ports import StepContext, StepResult
 from operations.recipients import Resolution, User, resolve
@@ -77,9 +77,10 @@ def read_frozen(memo: Mapping[str, JsonValue]) -> tuple[list[str], list[str]] | 
 #: A mail to nobody is no failure, and yet what somebody must see.
 _NOBODY = "Nobody gets it: none of the recipients may get mails now."
 
-#: Mails in a row at which the connection may break before their content. One of them
-#: may be the cause, and must not keep the others from theirs; more are no accident.
+#: Mails in a row at which the connection may break. One of them may be the cause, and
+#: must not keep the others from theirs; more are no accident.
 _MOST_BREAKS = 3
+_BREAKS = {Fate.UNREACHABLE, Fate.UNCERTAIN}
 
 #: How mails end, in the order in which that is told.
 _SENT, _BEFORE, _UNCERTAIN = "sent", "sent in an earlier attempt", "uncertain"
@@ -117,7 +118,8 @@ def deliver(
     Raises:
         PostponedError: The mail server is unavailable for any mail.
         StepError: Temporary if the server was away, deferred a mail, or broke off at it
-            (sent mails stay sent); permanent if it refused every mail.
+            before its content, or at several in a row (sent mails stay sent, and what
+            was not begun is no loss); permanent if it refused every mail.
     """
     resent = context.memo.get(RESENT_KEY)
     if isinstance(resent, dict):
@@ -156,9 +158,12 @@ def deliver(
 def _send_each(context: StepContext, mails: Sequence[tuple[User, Mail]]) -> _Ended:
     """Send what was not sent before; return how each mail ended."""
     ended: _Ended = {end: [] for end in _ENDS}
-    breaks = 0
+    breaks, detail = 0, ""
     with context.ports.mailer.session() as send:
         for done, (user, mail) in enumerate(mails):
+            if breaks == _MOST_BREAKS:
+                msg = f"the mail server broke off at {breaks} mails in a row: {detail}"
+                raise StepError(msg, permanent=False)
             context.progress(done, len(mails), user.id)
             # Mark first: if we die between marking and sending, the next attempt finds
             # the mark and does not repeat the mail. In the opposite order it would be
@@ -170,15 +175,18 @@ def _send_each(context: StepContext, mails: Sequence[tuple[User, Mail]]) -> _End
                 continue
             sending = send(mail, now=context.now)
             end, mark = _OF_FATE[sending.outcome]
-            error = None if end == _SENT else sending.detail
-            context.deliveries.end(user.id, mark, error)
-            is_away = sending.outcome is Fate.UNREACHABLE
-            breaks = breaks + 1 if is_away else 0
-            if is_away and (sending.blames_server or breaks == _MOST_BREAKS):
+            detail = sending.detail
+            context.deliveries.end(user.id, mark, None if end == _SENT else detail)
+            breaks = breaks + 1 if sending.outcome in _BREAKS else 0
+            if sending.outcome is Fate.UNREACHABLE and sending.blames_server:
                 # The next mails would also wait for the dead server, each for a
                 # deadline.
-                raise _explain_unreachable(sending)
-            ended[end].append((user.id, sending.detail))
+                if (delay := sending.retry_in) is not None:
+                    away = Reason.MAIL_SERVER_AWAY
+                    raise PostponedError(detail, delay=delay, reason=away)
+                msg = f"the mail server could not be reached: {detail}"
+                raise StepError(msg, permanent=False)
+            ended[end].append((user.id, detail))
     return ended
 
 
@@ -219,12 +227,3 @@ def _add_to_former(resent: dict[str, JsonValue], result: StepResult) -> StepResu
         "uncertain": [*others, *_list(result, "uncertain")],
         "failed": [*failed, *_list(result, "failed")],
     }
-
-
-def _explain_unreachable(sending: Sending) -> PostponedError | StepError:
-    if sending.retry_in is not None:
-        return PostponedError(
-            sending.detail, delay=sending.retry_in, reason=Reason.MAIL_SERVER_AWAY
-        )
-    msg = f"the mail server could not be reached: {sending.detail}"
-    return StepError(msg, permanent=False)

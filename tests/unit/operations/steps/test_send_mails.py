@@ -257,15 +257,37 @@ def test_recipient_at_whom_the_server_breaks_off_stops_nobody(world: World):
         assert MailState.FAILED is world.deliveries.marks["a"]
 
 
-def test_server_that_breaks_off_at_everybody_stops_the_step(world: World):
-    """Three times in a row is no matter of one recipient."""
+@pytest.mark.parametrize(
+    ("broken", "lost"), [(BROKEN, []), (Sending(Fate.UNCERTAIN, "closed"), [*"abc"])]
+)
+def test_server_that_breaks_off_at_everybody_stops_the_step(
+    world: World, broken: Sending, lost: list[str]
+):
+    """
+    Three times in a row is no matter of one recipient.
+
+    What was not begun is not uncertain: the next attempt sends it.
+    """
     world.directory.users = tuple(map(make_user, "abcde"))
-    world.mailer.outcomes |= {f"{letter}@x.org": [BROKEN] for letter in "abcde"}
+    world.mailer.outcomes |= {f"{letter}@x.org": [broken] for letter in "abc"}
 
-    with pytest.raises(StepError, match="could not be reached"):
+    with pytest.raises(StepError, match="broke off at 3 mails in a row: closed") as e:
         send_email(world.make_context(), ASKED)
-
+    assert not e.value.permanent
     assert {"a", "b", "c"} == world.deliveries.marks.keys()
+    result = send_email(world.make_context(attempt=2), ASKED)
+
+    assert (5 - len(lost), lost) == (result["sent"], result["uncertain"])
+
+
+def test_last_mails_at_which_the_server_breaks_off_need_no_other_attempt(world: World):
+    """Nothing is left that one could send."""
+    broken = Sending(Fate.UNCERTAIN, "closed")
+    world.mailer.outcomes |= {f"{letter}@x.org": [broken] for letter in "abc"}
+
+    result = send_email(world.make_context(), ASKED)
+
+    assert (0, ["a", "b", "c"]) == (result["sent"], result["uncertain"])
 
 
 def test_refusals_of_every_kind_concern_one_recipient(world: World):
