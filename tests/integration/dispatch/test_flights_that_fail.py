@@ -343,37 +343,30 @@ def test_broker_that_fails_in_the_middle_of_a_tick_loses_nothing(engine: sa.Engi
     assert 9 == len(set(sender.ids)) == len(sender.ids)
 
 
-def test_error_that_nobody_expected_of_the_broker_blames_no_action(engine: sa.Engine):
-    """It ends the tick; what is recorded is sent later, and the rest decided later."""
-    make_due(engine, 9)
+@pytest.mark.parametrize(
+    ("when", "count", "left"), [("before_launch", 9, 3), ("in_flight", 4, 0)]
+)
+def test_error_that_nobody_expected_of_the_broker_blames_no_action(
+    engine: sa.Engine, when: str, count: int, left: int
+):
+    """
+    It ends the tick, also after the last landing; what is recorded is sent later, and
+    the rest decided later.
+    """
+    make_due(engine, count)
     sender = FakeSender()
     real = make_dispatcher(engine, sender)
-    bug = RuntimeError("a bug")
+    broken: dict[str, Any] = {when: once(fail(sender, RuntimeError("a bug")))}
 
     with pytest.raises(RuntimeError, match="a bug"):
-        fly(Hooked(real, before_launch=once(fail(sender, bug))), engine)
+        fly(Hooked(real, **broken), engine)
 
     sender.error = None
     do_all(real.send_waiting)
-    assert_all_sent_once(engine, sender, 6)
+    assert_all_sent_once(engine, sender, count - left)
     report = fly(real, engine)
-    assert (3, 3, []) == (report.due, report.recorded, report.quarantined)
-    assert_all_sent_once(engine, sender, 9)
-
-
-def test_error_after_the_last_landing_ends_the_tick(engine: sa.Engine):
-    """All is recorded by then; what has landed is found again."""
-    make_due(engine, 4)
-    sender = FakeSender()
-    real = make_dispatcher(engine, sender)
-    bug = RuntimeError("a bug")
-
-    with pytest.raises(RuntimeError, match="a bug"):
-        fly(Hooked(real, in_flight=fail(sender, bug)), engine)
-
-    sender.error = None
-    do_all(real.send_waiting)
-    assert_all_sent_once(engine, sender, 4)
+    assert (left, left, []) == (report.due, report.recorded, report.quarantined)
+    assert_all_sent_once(engine, sender, count)
 
 
 # -- leadership ----------------------------------------------------------------

@@ -225,20 +225,20 @@ def test_runs_that_must_not_overlap_come_one_by_one(
     assert SEVENS[:1] == [row.occurrence for row in fetch_all(engine)][:-1]
 
 
+def record_former(engine: sa.Engine, uid: str, *, took: timedelta) -> None:
+    """Record a run that began three hours ago and succeeded."""
+    began = get_now(engine) - 3 * HOUR
+    times = {"started_at": began, "finished_at": began + took}
+    record_state(engine, uid, SEVENS[6] + DAY, "succeeded", **times)
+
+
 def test_occurrence_to_come_is_not_skipped_for_a_backfill(
     engine: sa.Engine, backfiller: Backfiller
 ):
     """A run that takes an hour does not begin half an hour before."""
     uid = post_daily(engine, overlap="skip")
     now = get_now(engine)
-    record_state(
-        engine,
-        uid,
-        SEVENS[6] + DAY,
-        "succeeded",
-        started_at=now - 3 * HOUR,
-        finished_at=now - 2 * HOUR,
-    )
+    record_former(engine, uid, took=HOUR)
     start(engine, uid)
     edit_action(engine, uid, next_due_at=now + HOUR / 2)
 
@@ -256,14 +256,7 @@ def test_runs_longer_than_their_interval_keep_nothing_waiting(
     """They are skipped one by one anyway; the backfill would never have a turn."""
     uid = post_daily(engine, overlap="skip", when={"cron_rule": "0 * * * *"})
     now = get_now(engine)
-    record_state(
-        engine,
-        uid,
-        SEVENS[6] + DAY,
-        "succeeded",
-        started_at=now - 3 * HOUR,
-        finished_at=now - HOUR,
-    )
+    record_former(engine, uid, took=2 * HOUR)
     start(engine, uid)
     edit_action(engine, uid, next_due_at=now + HOUR / 2)
 
