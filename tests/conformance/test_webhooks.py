@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from operations.adapters.webhooks import RealWebhooks
 from operations.mail.message import Fate, WebhookRequest
 from operations.ports import Webhooks
-from tests.servers import run_in_thread
+from tests.servers import run_web_server
 from tests.unit.operations.fakes import FakeWebhooks
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
@@ -28,22 +26,6 @@ class Case:
     fetch: Callable[[], list[tuple[str, bytes]]]
 
 
-@contextmanager
-def run_receiver() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """Run a web server that takes what is posted."""
-    taken: list[tuple[str, bytes]] = []
-
-    class Receiver(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            taken.append((self.headers["webhook-id"], body))
-            self.send_response(204)
-            self.end_headers()
-
-    with run_in_thread(ThreadingHTTPServer(("127.0.0.1", 0), Receiver)) as place:
-        yield f"http://{place}/hook", taken
-
-
 @pytest.fixture(params=["memory", "http"])
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
     """Give each of them."""
@@ -55,9 +37,14 @@ def case(request: pytest.FixtureRequest) -> Iterator[Case]:
             lambda: [(id_, body) for _url, id_, body in fake.posts],
         )
         return
-    with run_receiver() as (url, taken):
+    with run_web_server() as web:
         real = RealWebhooks(secret="abc", allowed_hosts=("127.0.0.0/8",))
-        yield Case(real, url, lambda: taken)
+
+        def fetch() -> list[tuple[str, bytes]]:
+            ids = (each["webhook-id"] for each in web.requests)
+            return list(zip(ids, web.bodies, strict=True))
+
+        yield Case(real, f"{web.url}/hook", fetch)
 
 
 def test_request_arrives_under_its_id(case: Case) -> None:

@@ -10,7 +10,7 @@ from operations.adapters.guarded_http import HostGuard
 from operations.adapters.sources.http_source import HttpSource
 from operations.adapters.sources.sources import RealSources
 from operations.domains import Domain, DomainLimits, Fingerprint, ReadRequest
-from tests.integration.operations.adapters.sources.conftest import WebServer
+from tests.servers import WebServer
 from tests.unit.operations.fakes import failing
 
 OLD = "Mon, 23 Nov 2020 06:00:00 GMT"

@@ -25,7 +25,8 @@ from operations.domains import (
     ReadRequest,
 )
 from operations.mail.message import Fate, WebhookRequest
-from tests.integration.operations.adapters.sources.conftest import Reader, WebServer
+from tests.integration.operations.adapters.sources.conftest import Reader
+from tests.servers import WebServer
 from tests.unit.operations.fakes import failing
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
