@@ -7,11 +7,12 @@ migrated by their operators (``minutehand migrate``).
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pwd
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cache
 from importlib import import_module
@@ -22,8 +23,8 @@ import sqlalchemy as sa
 import tracing
 from migrations.schema_revisions import explaining_schema
 from models.database.engine import Author, make_engine, reading, writing
-from models.database.sqlite_place import find_sqlite_file
-from models.errors import UsageError
+from models.database.sqlite_place import find_sqlite_file, name_lock
+from models.errors import UnreachableError, UsageError
 from settings import Settings, find_collector, read_settings
 
 _Answer = TypeVar("_Answer")
@@ -60,6 +61,7 @@ def get_engine() -> sa.Engine:
     settings = get_settings()
     engine = make_engine(settings.database_url, timeout=settings.database_timeout)
     if _is_missing_file(settings.database_url):
+        _refuse_while_in_use(settings.database_url)
         # Alembic takes half a second to import, and is only needed here.
         import_module("migrations.schema").migrate(engine)
     return engine
@@ -68,6 +70,21 @@ def get_engine() -> sa.Engine:
 def _is_missing_file(url: str) -> bool:
     path = find_sqlite_file(url)
     return path is not None and (not path.exists() or path.stat().st_size == 0)
+
+
+def _refuse_while_in_use(url: str) -> None:
+    """Refuse to make a new file beside that which ``minutehand up`` has open."""
+    path = find_sqlite_file(url)
+    assert path is not None  # as it is a file
+    with suppress(FileNotFoundError), name_lock(path).open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UnreachableError(
+                f"{path} is not there, though minutehand up (pid {lock.read()}) runs on"
+                " it. If it does not just begin, the file was deleted: stop it, put a"
+                " backup back (docs/backup.md), and start anew"
+            ) from None
 
 
 @contextmanager

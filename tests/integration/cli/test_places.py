@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
 from pathlib import Path
 
 import pytest
 
 from models.database.engine import make_engine, writing
+from models.database.sqlite_place import name_lock
 from tests.integration.cli.calling import Call, Configure
 
 
@@ -15,6 +17,21 @@ def test_embedded_database_is_made_by_the_first_call(embedded: Call):
     answer = embedded("apps", "list", "--json")
 
     assert (0, "[]\n") == (answer.code, answer.out)
+
+
+def test_no_new_file_is_made_beside_one_that_is_in_use(embedded: Call, tmp_path: Path):
+    """Somebody has deleted the file of a running ``minutehand up``."""
+    path = tmp_path / "home" / "minutehand.sqlite3"
+    path.parent.mkdir()
+    with name_lock(path).open("w") as lock:
+        lock.write("7")
+        lock.flush()
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        answer = embedded("apps", "list")
+
+    assert 6 == answer.code
+    assert "though minutehand up (pid 7) runs on it" in answer.err
+    assert not path.exists()
 
 
 @pytest.mark.parametrize(
