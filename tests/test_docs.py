@@ -24,8 +24,8 @@ from models.scheduled_action import ScheduledActionModel
 from models.small_app import SmallAppModel, SourceModel, UserModel
 from models.when import KINDS
 from operations.steps import STEPS
+from tests.test_layout import ROOT, name_of
 
-ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 _FENCES = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -38,11 +38,6 @@ _PLACE = re.compile(
     r"(?::(?P<name>[\w.]+))?"
 )
 _HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
-
-
-def name_of(page: Path) -> str:
-    """Return *page* as seen from the root."""
-    return page.relative_to(ROOT).as_posix()
 
 
 @cache

@@ -14,27 +14,17 @@ from models.database.engine import reading
 from models.door.documents import read_action_object
 from overview import previews
 from overview.previews import foretell_edit
-from tests.scheduling import (
-    DAY,
-    add_app,
-    add_event,
-    edit_action,
-    get_now,
-    make_document,
-    post,
-)
+from tests.scheduling import DAY, add_event, edit_action, get_now, make_document, post
 
 SEEN = "instance.user.last_seen"
 
 
-@pytest.fixture(autouse=True)
-def _app(engine: sa.Engine) -> None:
-    add_app(engine, ids=["ann", "bob"])
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 @pytest.fixture
 def seen_at(engine: sa.Engine) -> datetime:
-    """Both users were seen five days ago."""
+    """Two users were seen five days ago."""
     instant = (get_now(engine) - 5 * DAY).replace(microsecond=0)
     for user in ("ann", "bob"):
         add_event(engine, user, instant, name=SEEN)
@@ -69,23 +59,26 @@ def test_longer_delay_moves_the_run_of_each_user(engine: sa.Engine, seen_at: dat
     assert ((), ()) == (changes.added, changes.removed)
 
 
-def test_delay_that_has_passed_removes(engine: sa.Engine, seen_at: datetime):
-    """An edit takes effect now: what would have been due before it never runs."""
+@pytest.mark.parametrize(
+    ("edit", "removed"),
+    [
+        # it takes effect now: what would have been due before it never runs
+        ({"when": after(2)}, 2),
+        # on events they are a filter
+        ({"when": after(7), "recipients": {"users": ["ann"]}}, 1),
+        ({"when": after(7), "active": False}, 2),
+    ],
+    ids=["delay that has passed", "recipients", "inactive"],
+)
+def test_runs_are_removed(
+    engine: sa.Engine, seen_at: datetime, edit: dict[str, Any], removed: int
+):
+    """Of users who have none by the edit, and nothing else changes."""
     uid = post(engine, when=after(7)).uid
 
-    changes = compare(engine, uid, when=after(2))
+    changes = compare(engine, uid, **edit)
 
-    assert (seen_at + 7 * DAY,) * 2 == changes.removed
-    assert ((), ()) == (changes.added, changes.moved)
-
-
-def test_recipients_decide_who_has_a_run(engine: sa.Engine, seen_at: datetime):
-    """On events they are a filter."""
-    uid = post(engine, when=after(7)).uid
-
-    changes = compare(engine, uid, when=after(7), recipients={"users": ["ann"]})
-
-    assert (seen_at + 7 * DAY,) == changes.removed
+    assert (seen_at + 7 * DAY,) * removed == changes.removed
     assert ((), ()) == (changes.added, changes.moved)
 
 
@@ -104,12 +97,8 @@ def test_rule_of_time_becomes_one_of_events(engine: sa.Engine, seen_at: datetime
 
 
 def test_inactive_action_has_no_runs(engine: sa.Engine, seen_at: datetime):
-    uid = post(engine, when=after(7)).uid
-    off = post(engine, name="off", when=after(7), active=False).uid
+    off = post(engine, when=after(7), active=False).uid
 
-    assert (seen_at + 7 * DAY,) * 2 == compare(
-        engine, uid, when=after(7), active=False
-    ).removed
     assert (seen_at + 7 * DAY,) * 2 == compare(engine, off, when=after(7)).added
 
 

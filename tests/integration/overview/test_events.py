@@ -31,10 +31,7 @@ from tests.scheduling import (
     tick,
 )
 
-
-@pytest.fixture(autouse=True)
-def _app(engine: sa.Engine) -> None:
-    add_app(engine, ids=["ann", "bob"])
+pytestmark = pytest.mark.usefixtures("small_app")
 
 
 def _send(
