@@ -222,7 +222,7 @@ class _RedisQueue(AnswerQueue):
 
     def _look(self, limit: int) -> _Found:
         client = self._channel.client
-        ahead = client.llen(self._key) if self._ahead is None else self._ahead
+        ahead = client.llen(self._name) if self._ahead is None else self._ahead
         bounds = (min(limit, ahead), _MOST_BYTES, _LARGEST_MESSAGE, _END)
         found = client.eval(_LOOK, 1, self._key, *bounds)
         self._ahead = ahead - len(found) if found else None
