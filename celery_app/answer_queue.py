@@ -186,7 +186,8 @@ class _RabbitQueue(AnswerQueue):
         self._again: dict[int, TaskAnswer | None] = {}
 
     def _look(self, limit: int) -> _Found:
-        found, self._again = self._again, {}
+        again = [*self._again.items()]
+        found, self._again = dict(again[:limit]), dict(again[limit:])
         room = _MOST_BYTES
         while len(found) < limit and room > 0:
             got = self._channel.basic_get(self._name, no_ack=False)

@@ -194,6 +194,7 @@ def test_answers_that_are_left_come_again(answering: Answering):
     met: list[str] = []
 
     def keep(answers: Sequence[TaskAnswer]) -> list[str]:
+        assert len(answers) <= 2
         met.extend(each.token for each in answers)
         return met[:3]
 
