@@ -166,9 +166,8 @@ class Rester(_Look):
                 return 0
             now = read_clock(connection)
             since = now - FIRST_LOOK
-            if (
-                self._seen_until is not None
-            ):  # it may have been committed a little later
+            if self._seen_until is not None:
+                # a run may be committed a little later than it ended
                 since = min(self._seen_until, now) - OVERLAP
             if connection.execute(_TIRED, {"since": since}).first() is None:
                 self._seen_until = now
