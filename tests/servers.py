@@ -116,6 +116,32 @@ def is_listening(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def run_to_end(
+    command: Sequence[str | Path],
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path = ROOT,
+    given: str | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """
+    Return how *command* ended, and what it printed.
+
+    Args:
+        environ: All of its variables. None: those of the tests.
+        given: What it reads.
+    """
+    return subprocess.run(
+        command,
+        cwd=cwd,
+        env=environ,
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=2 * PATIENCE_S,
+    )
+
+
 @contextlib.contextmanager
 def run_process(
     command: Sequence[str | Path],

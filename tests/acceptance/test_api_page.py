@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 
 from tests.mail_server import run_mail_server
 from tests.programs import demand_program
-from tests.servers import ROOT, find_free_port, run_warm, wait_until
+from tests.servers import ROOT, find_free_port, run_to_end, run_warm, wait_until
 
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
 BIN = Path(sys.executable).parent
@@ -71,15 +70,8 @@ def run_installation(folder: Path, smtp_url: str) -> Iterator[dict[str, str]]:
 
 def run(command: list[str], environ: dict[str, str]) -> str:
     """Return what *command* prints, in the folder of the project; it must succeed."""
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env={**environ, "LANG": os.environ.get("LANG", "C.UTF-8")},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
+    lang = os.environ.get("LANG", "C.UTF-8")
+    done = run_to_end(command, environ={**environ, "LANG": lang})
     assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
 
@@ -106,16 +98,7 @@ def test_client_in_a_program(environ: dict[str, str], program: list[str], text: 
     """It prints when the action would run, and how the two runs ended."""
     if program[0] == "node":
         demand_program("nodejs")
-    done = subprocess.run(
-        program,
-        input=text,
-        cwd=ROOT,
-        env=environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
+    done = run_to_end(program, environ=environ, given=text)
 
     assert done.returncode == 0, done.stderr
     sentence, ended, canceled = done.stdout.splitlines()

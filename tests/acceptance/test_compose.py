@@ -36,7 +36,7 @@ from settings import PREFIX, Settings, read_settings
 from tests.chaos.servers import find_postgres_programs, run_postgres, run_redis
 from tests.database import write_by
 from tests.scheduling import add_app, get, post
-from tests.servers import ROOT, find_free_port, run_warm, wait_until
+from tests.servers import ROOT, find_free_port, run_to_end, run_warm, wait_until
 
 WORKERS = ("worker-quick", "worker-heavy")
 LASTING = ("scheduler", *WORKERS, "web")
@@ -324,15 +324,8 @@ class Stack:
 
     def run(self, name: str, command: list[str | Path]) -> None:
         """Run *command* in the place of service *name*."""
-        done = subprocess.run(
-            command,
-            check=False,
-            capture_output=True,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, **self.environment(name)},
-            timeout=240,
-        )
+        environ = {**os.environ, **self.environment(name)}
+        done = run_to_end(command, environ=environ)
 
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
 
@@ -340,15 +333,8 @@ class Stack:
         """Run the health check of a service as compose would."""
         kind, *test = map(interpolate, self.services[name]["healthcheck"]["test"])
         line = test[0] if kind == "CMD-SHELL" else shlex.join(test)
-        done = subprocess.run(
-            ["/bin/sh", "-c", line],
-            check=False,
-            capture_output=True,
-            cwd=ROOT,
-            env={**os.environ, **self.environment(name)},
-            timeout=240,
-        )
-        return done.returncode == 0
+        environ = {**os.environ, **self.environment(name)}
+        return run_to_end(["/bin/sh", "-c", line], environ=environ).returncode == 0
 
 
 @pytest.fixture(scope="module")

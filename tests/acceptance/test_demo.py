@@ -25,7 +25,7 @@ from settings import read_settings
 from tests.database import read_by, write_by
 from tests.programs import demand_program
 from tests.scheduling import get, post
-from tests.servers import run_process, run_warm, wait_until
+from tests.servers import run_process, run_to_end, run_warm, wait_until
 
 _MINUTEHAND = (sys.executable, "-m", "cli.main")
 
@@ -62,15 +62,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
 
 
 def _run_line(line: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["/bin/sh", "-c", line],
-        env=_ENVIRON,
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
+    return run_to_end(["/bin/sh", "-c", line], environ=_ENVIRON)
 
 
 def test_curl_lines_of_the_demo_work_as_pasted(demo: Demo):

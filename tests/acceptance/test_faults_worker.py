@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from uuid import UUID
 
 import redis
-import sqlalchemy as sa
 
 from dispatch.manual_runs import run_now
+from models.database.engine import db_now
 from models.operation_state import OperationState, Queue, Reason, StepState
 from operations.cancel_and_retry import cancel
 from operations.list_operations import fetch_steps
 from tests.chaos.installation import SHORT, Installation, freeze, kill, thaw
-from tests.database import execute, read_by, write_by
-from tests.scheduling import edit_action, get
+from tests.database import read_by, write_by
+from tests.scheduling import edit, edit_action, get
 from tests.servers import wait_until
 
 
@@ -153,14 +154,8 @@ def test_operation_is_canceled_in_any_state(scheduled: Installation) -> None:
     never = str(scheduled.folder / "never")
     pending, queued, running = (scheduled.run("wait_for", never) for _ in range(3))
     scheduled.wait_for_state(pending, "queued")
-    execute(
-        scheduled.engine,
-        sa.text(
-            "update operations set state = 'pending',"
-            " send_at = statement_timestamp() + interval '1 hour' where id = :id"
-        ),
-        {"id": pending},
-    )
+    later = db_now(timedelta(hours=1))
+    edit(scheduled.engine, pending, state="pending", send_at=later)
     do_cancel(scheduled, pending)
     scheduled.wait_for_state(queued, "queued")
     do_cancel(scheduled, queued)

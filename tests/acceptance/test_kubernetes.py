@@ -15,7 +15,7 @@ import yaml
 from cli.main import main
 from settings import PREFIX, Settings
 from tests.programs import demand_program
-from tests.servers import ROOT
+from tests.servers import ROOT, run_to_end
 
 Manifest = dict[str, Any]
 
@@ -25,13 +25,8 @@ _OF_KEDA = {"ScaledObject", "TriggerAuthentication"}
 
 def build(root: Path, overlay: str) -> list[Manifest]:
     """Return what an overlay of the copy *root* applies."""
-    built = subprocess.run(
-        [demand_program("kubectl"), "kustomize", root / "overlays" / overlay],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    folder = root / "overlays" / overlay
+    built = run_to_end([demand_program("kubectl"), "kustomize", folder])
     assert built.returncode == 0, built.stderr
     return [*yaml.safe_load_all(built.stdout)]
 

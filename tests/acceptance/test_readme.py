@@ -12,7 +12,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -32,7 +31,14 @@ from models.door.app_documents import read_small_app
 from settings import read_settings
 from tests.database import write_by
 from tests.scheduling import get, post
-from tests.servers import ROOT, find_free_port, is_listening, run_warm, wait_until
+from tests.servers import (
+    ROOT,
+    find_free_port,
+    is_listening,
+    run_to_end,
+    run_warm,
+    wait_until,
+)
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 BIN = Path(sys.executable).parent
@@ -72,15 +78,8 @@ class Home:
 
     def run(self, command: str, *, code: int = 0) -> str:
         """Run *command* in a shell; return its output if it ended with *code*."""
-        done = subprocess.run(
-            ["bash", "-c", command],
-            check=False,
-            capture_output=True,
-            text=True,
-            cwd=self.folder,
-            env=self.variables,
-            timeout=240,
-        )
+        line = ["bash", "-c", command]
+        done = run_to_end(line, environ=self.variables, cwd=self.folder)
 
         assert code == done.returncode, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -140,15 +139,9 @@ def test_targets_run_programs_that_are_there(command: str, program: str) -> None
 
     test_demo.py runs the demo; ``make test`` runs this test.
     """
-    done = subprocess.run(
-        [*shlex.split(command), "--dry-run", "--always-make", "--no-print-directory"],
-        check=True,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        # inside of ``make test`` these would be its own
-        env={"PATH": os.environ["PATH"]},
-    )
+    line = [*shlex.split(command), "--dry-run", "--always-make", "--no-print-directory"]
+    # inside of ``make test`` others would be its own
+    done = run_to_end(line, environ={"PATH": os.environ["PATH"]})
     last = Path(shlex.split(done.stdout.splitlines()[-1])[0])
 
     assert Path(".venv/bin") / program == last
@@ -261,15 +254,8 @@ def test_each_when_is_due_as_the_table_says(
 ) -> None:
     """``preview`` takes every example, and shows what stands beside it."""
     path = tmp_path / "action.json"
-    path.write_text(
-        json.dumps(
-            {
-                "name": kind,
-                "operations": {"send_execsum": True},
-                "when": json.loads(when),
-            }
-        )
-    )
+    action = {"name": kind, "operations": {"send_execsum": True}}
+    path.write_text(json.dumps({**action, "when": json.loads(when)}))
     span = ("--from", "2026-01-01T00:00Z", "--count", "2", "--json")
 
     code = main(["preview", str(path), *span])

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.programs import demand_program
+from tests.servers import run_to_end
 
 _ROOT = Path(__file__).parents[2]
 _PAGE = (_ROOT / "docs" / "in-a-repository.md").read_text(encoding="utf-8")
@@ -56,14 +57,8 @@ def run(
         "MINUTEHAND_HOME": str(repository.parent / "home"),
         "GITHUB_STEP_SUMMARY": str(repository.parent / "summary"),
     }
-    return subprocess.run(
-        ["bash", "-e", "-c", script, "bash", *arguments],
-        cwd=repository,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    line = ["bash", "-e", "-c", script, "bash", *arguments]
+    return run_to_end(line, environ=environment, cwd=repository)
 
 
 def check(repository: Path, base: str = "main") -> str:

@@ -24,7 +24,7 @@ from tests.chaos.servers import find_postgres_programs
 from tests.database import execute
 from tests.mail_server import MailServer, run_mail_server
 from tests.scheduling import add_app, edit_action, fetch_all, get_now, post
-from tests.servers import ROOT, run_warm, wait_until
+from tests.servers import run_to_end, run_warm, wait_until
 
 MINUTE = timedelta(minutes=1)
 
@@ -83,15 +83,9 @@ def worker(mailing: Installation) -> Iterator[None]:
 
 def call(mailing: Installation, *arguments: str, busy: bool = False) -> Any:
     """Run a command of ``minutehand``; return its JSON, or None if it is too early."""
-    done = subprocess.run(
-        [Path(sys.executable).with_name("minutehand"), *arguments, "--json"],
-        cwd=ROOT,
-        env={**os.environ, **mailing.environ},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
+    program = str(Path(sys.executable).with_name("minutehand"))
+    environ = {**os.environ, **mailing.environ}
+    done = run_to_end([program, *arguments, "--json"], environ=environ)
     if busy and done.returncode == 5:
         return None
     assert done.returncode == 0, done.stdout + done.stderr

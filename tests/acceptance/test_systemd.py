@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from cli.main import main
 from settings import PREFIX, Settings, is_secret
 from tests.programs import demand_program
-from tests.servers import ROOT
+from tests.servers import ROOT, run_to_end
 
 UNITS = ROOT / "deploy" / "systemd"
 NAMES = ("scheduler", "worker@quick", "web", "migrate")
@@ -48,13 +47,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def analyze(verb: str, root: Path, *arguments: str) -> str:
     """Return what systemd-analyze says, and why if it refuses."""
     program = demand_program("systemd")
-    done = subprocess.run(
-        [program, f"--root={root}", "--no-pager", verb, *arguments],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = run_to_end([program, f"--root={root}", "--no-pager", verb, *arguments])
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.servers import ROOT
+from tests.servers import ROOT, run_to_end
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -71,15 +71,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
             f"assert cli.__file__.startswith({str(target)!r}), cli.__file__;"
             "sys.exit(main())"
         )
-        return subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            cwd=home,
-            env={"PATH": "/usr/bin:/bin", "MINUTEHAND_HOME": str(home)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=240,
-        )
+        environ = {"PATH": "/usr/bin:/bin", "MINUTEHAND_HOME": str(home)}
+        line = [sys.executable, "-c", code, *arguments]
+        return run_to_end(line, environ=environ, cwd=home)
 
     return run
 
@@ -89,13 +83,9 @@ def test_wheel_has_what_it_needs_and_no_more(wheel: Path):
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
 
-    tracked = subprocess.run(
-        ["git", "ls-files", "web", "cli", "migrations", "operations", "models"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
+    rooms = ("web", "cli", "migrations", "operations", "models")
+    tracked = run_to_end(["git", "ls-files", *rooms]).stdout.splitlines()
+    assert tracked
     assert set(_NEEDED) <= names
     assert set(tracked) <= names
     assert not [name for name in names if name.startswith(_FOREIGN)]

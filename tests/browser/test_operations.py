@@ -129,17 +129,9 @@ def test_list_that_is_read_does_not_move(looker: Looker, own_site: Site):
         row = connection.execute(
             sa.select(operations).where(operations.c.state == "succeeded").limit(1)
         ).one()
-        connection.execute(
-            sa.insert(operations).values(
-                row._asdict()
-                | {
-                    "id": newer,
-                    "recorded_at": own_site.scene.now,
-                    "state": "running",
-                    "finished_at": None,
-                }
-            )
-        )
+        at = {"recorded_at": own_site.scene.now, "finished_at": None}
+        values = row._asdict() | {"id": newer, "state": "running", **at}
+        connection.execute(sa.insert(operations).values(values))
     button = page.get_by_role("button", name="1 newer: show")
     button.wait_for()
     assert before == page.locator("tbody[data-row]").first.get_attribute("id")

@@ -31,14 +31,9 @@ STEPS = {"refresh": True, "publish": True, "send_email": {"template": "t"}}
 def _actions(web: Web) -> None:
     """Give each small app an action."""
     for app in (APP, OTHER):
-        post(
-            web.engine,
-            app=app,
-            uid=f"of-{app}",
-            name="daily",
-            operations=STEPS,
-            recipients={"groups": ["all"]},
-        )
+        named: dict[str, Any] = {"uid": f"of-{app}", "name": "daily"}
+        named |= {"operations": STEPS, "recipients": {"groups": ["all"]}}
+        post(web.engine, app, **named)
 
 
 def add(web: Web, number: int = 0, app: str = APP, **values: Any) -> UUID:

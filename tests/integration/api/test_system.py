@@ -31,15 +31,9 @@ def _busy(web: Web) -> None:
     engine = web.engine
     record_all(engine, OURS, THEIRS)
     for operation, app in ((OURS, APP), (THEIRS, OTHER)):
-        edit(
-            engine,
-            operation.id,
-            app=app,
-            state="running",
-            worker="quick@host",
-            claim_token=operation.id,
-            started_at=get_now(engine),
-        )
+        claim = {"worker": "quick@host", "claim_token": operation.id}
+        began = {"state": "running", "started_at": get_now(engine)}
+        edit(engine, operation.id, app=app, **claim, **began)
     Leader(engine).hold()
     write_by(engine, record_tick, get_now(engine))
     give_sign(engine, make_worker("host", name="quick@host"))

@@ -26,14 +26,9 @@ def told(call: Call, shop: Path, engine: sa.Engine) -> Call:
     del shop
     post(engine, "shop", uid="daily")
     [failed] = record_all(engine, make_operation(0, app="shop"))
-    edit(
-        engine,
-        failed,
-        state=OperationState.FAILED,
-        reason="step failed: run_task",
-        error="run_task: the broker is away",
-        finished_at=get_now(engine),
-    )
+    ended = {"state": OperationState.FAILED, "finished_at": get_now(engine)}
+    told = {"reason": "step failed: run_task", "error": "run_task: it is away"}
+    edit(engine, failed, **ended, **told)
     leader = Leader(engine)
     assert leader.hold()
     with capture_logs():  # not into what the commands print

@@ -16,7 +16,6 @@ from actions.lease import Leader
 from actions.pausing.pause_state import write_target
 from actions.user_events import NewEvent, record_events
 from dispatch.due_pauses import end_due_pauses
-from models.database.engine import writing
 from models.database.tables import (
     deliveries,
     domain_versions,
@@ -63,12 +62,8 @@ def post_before(engine: sa.Engine, made_at: datetime, **changes: Any) -> str:
     uid = post(engine, **changes).uid
     before = made_at - HOUR
     edit_action(engine, uid, effective_from=before, next_due_at=made_at)
-    execute(
-        engine,
-        sa.update(scheduled_action_revisions).values(
-            effective_from=before, recorded_at=before
-        ),
-    )
+    then = dict.fromkeys(("effective_from", "recorded_at"), before)
+    execute(engine, sa.update(scheduled_action_revisions).values(then))
     return uid
 
 
@@ -87,14 +82,8 @@ def add_live(engine: sa.Engine, made_at: datetime) -> list[UUID]:
     for each in ids:
         edit(engine, each, recorded_at=made_at - SECOND)
     edit(engine, ids[1], state="queued", sent_at=made_at - SECOND)
-    edit(
-        engine,
-        ids[2],
-        state="running",
-        attempt=1,
-        claim_token=uuid4(),
-        lease_expires_at=made_at,
-    )
+    claim = {"claim_token": uuid4(), "lease_expires_at": made_at}
+    edit(engine, ids[2], state="running", attempt=1, **claim)
     add_steps(engine, ids[2], {"name": "send_email", "state": "running"})
     add_mails(engine, ids[2], {"ada": "sending", "bob": "sent"}, at=made_at)
     return ids
@@ -114,11 +103,9 @@ def test_what_was_live_waits_for_an_operator(
 
     rows = [get(engine, each) for each in ids]
     query = sa.select(deliveries.c.recipient, deliveries.c.state)
-    mails = set(map(tuple, fetch_rows(engine, query)))
-    assert (1, {("ada", "uncertain"), ("bob", "sent")}) == (
-        data["uncertain_mails"],
-        mails,
-    )
+    mails = {*fetch_rows(engine, query)}
+    assert 1 == data["uncertain_mails"]
+    assert {("ada", "uncertain"), ("bob", "sent")} == mails
     assert {"pending": 1, "queued": 1, "running": 1} == data["canceled"]
     assert {"canceled"} == {row.state for row in rows}
     assert all(row.reason.startswith("restored: as of 20") for row in rows)
@@ -182,9 +169,8 @@ def test_what_was_due_since_is_missed_whatever_catch_up_says(
     call: Call, engine: sa.Engine, made_at: datetime, catch_up: str
 ):
     """One row for each action; the first tick after it runs nothing of that time."""
-    uid = post_before(
-        engine, made_at, when=EACH_MINUTE, catch_up={"runs": catch_up, "within": "P1D"}
-    )
+    caught = {"runs": catch_up, "within": "P1D"}
+    uid = post_before(engine, made_at, when=EACH_MINUTE, catch_up=caught)
 
     data = restore(call, made_at)
     tick(make_dispatcher(engine), get_now(engine))
@@ -204,9 +190,8 @@ def test_what_was_paused_until_before_now_is_missed(
     call: Call, engine: sa.Engine, made_at: datetime, how: str
 ):
     """From the end of the pause on, even if the backup is of amid a pause or resume."""
-    uid = post_before(
-        engine, made_at, when=EACH_MINUTE, catch_up={"runs": "all", "within": "P1D"}
-    )
+    caught = {"runs": "all", "within": "P1D"}
+    uid = post_before(engine, made_at, when=EACH_MINUTE, catch_up=caught)
     until = made_at if how == "resumed" else made_at + HOUR / 2
     pause: dict[str, Any] = {"paused_at": made_at - HOUR / 2, "paused_until": until}
     edit_action(engine, uid, created_at=made_at - HOUR)
@@ -247,12 +232,8 @@ def test_events_that_were_due_since_are_missed(
     call: Call, engine: sa.Engine, made_at: datetime
 ):
     """And those that are due later are not."""
-    uid = post_before(
-        engine,
-        made_at,
-        when={"after": "instance.user.last_seen", "delay": "PT2H"},
-        recipients=None,
-    )
+    when = {"after": "instance.user.last_seen", "delay": "PT2H"}
+    uid = post_before(engine, made_at, when=when, recipients=None)
     event = NewEvent("app", "instance.user.last_seen", "ada", made_at - HOUR)
     write_by(engine, record_events, [event])
     edit_action(engine, uid, next_due_at=made_at)
@@ -364,28 +345,16 @@ def test_data_without_files_are_listed(
     call: Call, engine: sa.Engine, made_at: datetime
 ):
     """The workspace is newer: what the backup names may have been pruned."""
-    with writing(engine) as connection:
-        connection.execute(
-            sa.insert(domains).values(app="app", name="a", source={}, live_version=3)
-        )
-        connection.execute(
-            sa.insert(domain_versions).values(
-                app="app",
-                domain="a",
-                version=3,
-                path="app/a/3.parquet",
-                rows=1,
-                bytes=1,
-                sha256="0",
-                created_at=made_at,
-            )
-        )
+    domain = {"app": "app", "name": "a", "source": {}, "live_version": 3}
+    execute(engine, sa.insert(domains), domain)
+    version = {"app": "app", "domain": "a", "version": 3, "path": "app/a/3.parquet"}
+    version |= {"rows": 1, "bytes": 1, "sha256": "0", "created_at": made_at}
+    execute(engine, sa.insert(domain_versions), version)
 
     data = restore(call, made_at)
 
-    assert [{"app": "app", "domain": "a", "use": "live", "version": 3}] == data[
-        "lost_files"
-    ]
+    lost = {"app": "app", "domain": "a", "use": "live", "version": 3}
+    assert [lost] == data["lost_files"]
 
 
 def test_it_is_told_to_people(call: Call, engine: sa.Engine, made_at: datetime):

@@ -228,13 +228,8 @@ def test_tenant_sees_nothing_of_others(
     assert "same_as: " in person.look(f"{ALL}&same_as={failed}")
     asked = person.look(f"/bulk/new?change=retry&id={failed}")
     assert '<h1 class="large">Nothing to retry</h1>' in asked
-    sent = person.client.post(
-        "/bulk/new",
-        data={
-            "change": "retry",
-            "filter": f'{{"ids": ["{failed}"]}}',
-            "expected_count": "1",
-        },
-    )
+    chosen = {"change": "retry", "filter": f'{{"ids": ["{failed}"]}}'}
+    form = {**chosen, "expected_count": "1"}
+    sent = person.client.post("/bulk/new", data=form)
     assert sent.status_code == 409
     assert "failed" == get(engine, failed).state

@@ -23,7 +23,7 @@ from cli.lazy import Group, load, read_summary
 from cli.main import COMMANDS, INTERRUPTED, main
 from models.door.action_schema import make_action_schema
 from models.errors import MinutehandError, UsageError
-from tests.servers import ROOT
+from tests.servers import ROOT, run_to_end
 
 
 def _find_entries(group: Group, path: str = "") -> Iterator[tuple[str, str]]:
@@ -231,13 +231,7 @@ def assert_spared(stages: Iterable[tuple[set[str], set[str]]]) -> None:
         "        assert not unwanted, (name, unwanted)"
     )
 
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_to_end([sys.executable, "-c", code])
 
     assert 0 == done.returncode, done.stderr
 

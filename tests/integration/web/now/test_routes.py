@@ -60,18 +60,11 @@ def test_findings_lead_to_where_something_is_done(admin: Person, engine: sa.Engi
 
 def test_each_id_is_there_once(admin: Person, engine: sa.Engine):
     """The script puts parts in place by their ids, and signs have ids, too."""
-    now = get_now(engine)
-    for number, state in enumerate(("running", "failed", "missed", "skipped")):
-        put(
-            engine,
-            number,
-            app="shop",
-            action_uid="weekly-report",
-            state=state,
-            recorded_at=now,
-            finished_at=None if state == "running" else now,
-            claim_token=uuid4() if state == "running" else None,
-        )
+    of, now = {"app": "shop", "action_uid": "weekly-report"}, get_now(engine)
+    put(engine, 0, **of, recorded_at=now, state="running", claim_token=uuid4())
+    for number, state in enumerate(("failed", "missed", "skipped"), 1):
+        ended = {"recorded_at": now, "finished_at": now, "state": state}
+        put(engine, number, **of, **ended)
     ids = re.findall(r' id="([^"]+)"', admin.look("/"))
 
     assert [] == [each for each in set(ids) if ids.count(each) > 1]
