@@ -142,6 +142,7 @@ def test_targets_run_programs_that_are_there(command: str, program: str) -> None
     line = [*shlex.split(command), "--dry-run", "--always-make", "--no-print-directory"]
     # inside of ``make test`` others would be its own
     done = run_to_end(line, environ={"PATH": os.environ["PATH"]})
+    assert 0 == done.returncode, done.stderr
     last = Path(shlex.split(done.stdout.splitlines()[-1])[0])
 
     assert Path(".venv/bin") / program == last

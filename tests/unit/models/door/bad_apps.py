@@ -71,7 +71,11 @@ APPS = [
     ),
     Bad(source(file="../x.csv"), "/domains/0/source/file", "leads out", "sales.csv"),
     Bad(source(file="a/.env"), "/domains/0/source/file", "hidden", "sales.csv"),
-    Bad(source(file="a", format="xls"), "/domains/0/source/format", "'xls'", "parquet"),
+    Bad(
+        source(file="a.xls", format="xls"),
+        "/domains/0/source/format",
+        *("'xls' is not a known value", "csv, json, jsonl, ndjson, parquet"),
+    ),
     Bad(app(templates=[]), "/templates", "[] is not an object", "inactive"),
     Bad(app(templates={"": {"text": "b"}}), "/templates/", "empty", "1 to 200"),
     *(

@@ -103,7 +103,10 @@ FIELDS = [
     Bad(action(retries="often"), "/retries", "'often'", "such as 10"),
     Bad(action(retry_after="P1D"), "/retry_after", "length depends", "PT24H"),
     Bad(action(retry_after="PT24H1S"), "/retry_after", "between", "PT1S to PT24H"),
-    Bad(action(retries=0, retry_after="PT1M"), "/retry_after", "no effect", "Leave"),
+    Bad(
+        action(retries=0, retry_after="PT1M"),
+        *("/retry_after", "'PT1M' has no effect", "Leave 'retry_after' out"),
+    ),
     Bad(action(rest_after=0), "/rest_after", "0", "1"),
     Bad(action(rest_after=101), "/rest_after", "101", "100"),
     Bad(action(ping="https://hc-ping.com/x/start"), "/ping", "has 'start'", "Leave it"),
@@ -135,7 +138,7 @@ EXCEPT: list[tuple[Any, str, str, str]] = [
     (None, "", "null is not a list", "2026-12-25"),
     ({"weekdays": ["Sat"]}, "", "is not a list", '["2026-12-25"]'),
     ([["2026-12-25"]], "/0", "is not a date", "2026-12-25"),
-    ([{"dates": ["2026-12-25"]}], "/0", "names no days", '{"weekdays": '),
+    ([{"dates": ["2026-12-25"]}], "/0", "names no days", '["Sat", "Sun"]'),
     ([20261225], "/0", "20261225 is not a date", "in quotes"),
     (["2027-02-29"], "/0", "'2027-02-29'", "2026-12-25"),
     (["25.12.2026"], "/0", "not a date", "'2026-12-25'"),
@@ -145,8 +148,11 @@ EXCEPT: list[tuple[Any, str, str, str]] = [
         ["2026-12-25", {"from": "2026-12-24", "until": "2026-12-23"}],
         *("/1/until", "before the start, '2026-12-24'", "or a later day"),
     ),
-    ([{"from_": "2026-12-24", "until": "2026-12-25"}], "/0/from_", "'from_'", "'from'"),
-    ([{"from": "2026-12-24", "to": "2026-12-25"}], "/0/to", "'to'", "from, until"),
+    ([{"from_": "2026-12-24"}], "/0/from_", "'from_' is not a known", "mean 'from'"),
+    (
+        [{"from": "2026-12-24", "to": "2026-12-25"}],
+        *("/0/to", "'to' is not a known key", "from, until"),
+    ),
     (["Saturday"], "/0", "not a date", '"weekdays": ["Sat"]'),
     ([{"weekdays": ["Sat..Sun"]}], "/0/weekdays/0", "not one week", '["Sat", "Sun"]'),
     ([{"weekdays": ["Sut"]}], "/0/weekdays/0", "'Sut' is not a weekday", "Mon, Tue"),
@@ -200,7 +206,10 @@ BOUNDS = [
         for value, at, *said in [
             ({"working_day": 24, **NINE}, "/working_day", "has 24", "at most 23"),
             ([{"working_day": -27, **NINE}], "/0/working_day", "has 27", "at most 23"),
-            ({"working_day": 0, **NINE}, "/working_day", "0 is no day", "-1 for"),
+            (
+                {"working_day": 0, **NINE},
+                *("/working_day", "0 is no day", "-1 for the last"),
+            ),
             ({"working_day": 5}, "/at", "missing", '"at": "09:00"'),
             ({"working_day": 5, "at": "9am"}, "/at", "not a time of day", "09:00"),
         ]

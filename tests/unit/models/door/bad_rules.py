@@ -32,11 +32,15 @@ WHEN = [
     Bad(when(event="x"), "/when/event", "kind", "mean 'on'"),
     Bad(when(delay="P1D"), "/when/delay", "kind", "mean 'after'"),
     Bad(
-        when(cron_rule=SEVEN, every="P1D"), "/when", "'every' cannot be in one", "list"
+        when(cron_rule=SEVEN, every="P1D"),
+        *("/when", "'cron_rule' and 'every' cannot be in one", "list"),
     ),
     Bad(when(on="app.paid", after="app.paid"), "/when", "'on' and 'after'", "Keep one"),
     Bad(when(cron_rule=SEVEN, delay="P1D"), "/when/delay", "not a known", "Leave it"),
-    Bad(when(on="app.paid", delay="P1D"), "/when/delay", "event itself", "'after'"),
+    Bad(
+        when(on="app.paid", delay="P1D"),
+        *("/when/delay", "the event itself", "write 'after' instead of 'on'"),
+    ),
     Bad(when(cron_rule="@daily", anchor="x"), "/when/anchor", "interval", "Leave it"),
     Bad(when(at="09:00"), "/when/at", "not a kind", "Write one of: cron_rule"),
     Bad(when(at="2026-12-01T09:00"), "/when/at", "not a kind", "mean 'due_date'"),
@@ -50,7 +54,10 @@ WHEN = [
         )
         for key in ("except", "jitter", "instead", "starts_at", "catch_up", "active")
     ),
-    Bad(when(cron=SEVEN, jitter="PT5M"), "/when/jitter", "'jitter'", "beside 'when'"),
+    Bad(
+        when(cron=SEVEN, jitter="PT5M"),
+        *("/when/jitter", "'jitter' is not a known key", "beside 'when'"),
+    ),
     *(
         Bad(action(**{key: "x"}), f"/{key}", "not a known key", f"belongs in '{part}'")
         for key, part in [
@@ -87,15 +94,21 @@ WHEN = [
     Bad(when(on=None), "/when/on", "null is not text", "instance.user"),
     Bad(when(after="app.paid"), "/when/delay", "'delay' is missing", "P7DT30S"),
     Bad(when(after="app.paid", delay="7 days"), "/when/delay", "7 days", "P7D"),
-    Bad(when(after="app.paid", delay=7), "/when/delay", "7 is not text", '"delay":'),
+    Bad(when(after="app.paid", delay=7), "/when/delay", "is not text", ': "P7DT30S"'),
     Bad(when(after="nothing", delay="P1D"), "/when/after", "'nothing'", "app.<name>"),
-    Bad(when(after="app.paid", delay="P1D", at="9am"), "/when/at", "'9am'", "09:00"),
+    Bad(
+        when(after="app.paid", delay="P1D", at="9am"),
+        *("/when/at", "'9am' is not a time of day", "Write 09:00."),
+    ),
     *(
         Bad(when(**rule, at="09:00"), "/when/at", *said)
         for rule, *said in [
             ({"cron_rule": SEVEN}, "'cron_rule' has its own", "into 'cron_rule'."),
             ({"every": "P1D"}, "'every'", "into 'anchor'"),
-            ({"due_date": "2026-12-01T07:00"}, "'due_date'", "into 'due_date'"),
+            (
+                {"due_date": "2026-12-01T07:00"},
+                *("'due_date' has its own", "into 'due_date'"),
+            ),
         ]
     ),
 ]

@@ -29,9 +29,7 @@ STEPS = [
             ({"domains": ["../etc"]}, "/domains/0", "'../etc'", "without '/'"),
             (
                 {"domains": ["a"], "force": "maybe"},
-                "/force",
-                "'maybe'",
-                "true or false",
+                *("/force", "'maybe' is neither", "true or false"),
             ),
         ]
     ),
@@ -45,9 +43,7 @@ STEPS = [
             (True, "", "true is not", "template"),
             (
                 {"template": "x", "users": []},
-                "/users",
-                "known",
-                "belongs in 'recipients'",
+                *("/users", "not a known key", "It belongs in 'recipients'"),
             ),
             ({"name": "x"}, "/name", "not a known key", "Write one of: template"),
         ]
