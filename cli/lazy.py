@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import getdoc
 from pathlib import Path
 from typing import Any
 
@@ -128,9 +129,11 @@ def load(target: str, *, name: str) -> Any:
     module, _, function = target.partition(":")
     app = typer.Typer(add_completion=False)
     with importing():
-        app.command(name, context_settings=dict(CONTEXT))(
-            getattr(import_module(module), function)
-        )
+        run = getattr(import_module(module), function)
+        paragraphs = (getdoc(run) or "").split("\n\n")
+        # Typer would keep the ends of lines, which are elsewhere in a window.
+        told = "\n\n".join(" ".join(each.split()) for each in paragraphs)
+        app.command(name, help=told, context_settings=dict(CONTEXT))(run)
         return typer.main.get_command(app)
 
 

@@ -59,6 +59,19 @@ def test_every_command_has_help(capsys: pytest.CaptureFixture[str]):
     assert [] == [name for name in told if f"minutehand {name}" not in told[name]]
 
 
+def test_help_breaks_lines_where_the_window_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """Not where those of the source end, too."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    main(["up", "--help"])
+
+    lines = map(str.strip, capsys.readouterr().out.splitlines())
+    end = "HTTP API, and one SQLite file in MINUTEHAND_HOME. Ctrl-C stops it."
+    assert end in lines
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
