@@ -66,6 +66,9 @@ HOUR, DAY = 60 * MINUTE, timedelta(days=1)
 
 MINUTELY = {"cron_rule": "* * * * *"}
 
+#: Of what runs by hand alone, whatever the time of day is at which a test runs.
+SELDOM = {"cron_rule": "0 0 29 2 *"}
+
 #: A step that needs nothing but a worker.
 TASK = {"run_task": {"name": "tests.nothing"}}
 REFRESH = {"refresh": True}

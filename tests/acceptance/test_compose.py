@@ -35,7 +35,7 @@ from models.door.app_documents import read_small_app
 from settings import PREFIX, Settings, read_settings
 from tests.chaos.servers import find_postgres_programs, run_postgres, run_redis
 from tests.database import write_by
-from tests.scheduling import add_app, get, post
+from tests.scheduling import SELDOM, add_app, get, post
 from tests.servers import ROOT, find_free_port, run_to_end, run_warm, wait_until
 
 WORKERS = ("worker-quick", "worker-heavy")
@@ -461,7 +461,7 @@ def test_services_do_what_they_are_for(stack: Stack, engine: sa.Engine) -> None:
     )
     for number, each in enumerate(steps):
         given: dict[str, Any] = {"operations": each, "recipients": {"users": ["ada"]}}
-        posted = post(engine, "shop", name=f"run {number}", **given)
+        posted = post(engine, "shop", name=f"run {number}", when=SELDOM, **given)
         ids.append(run_now(engine, posted.uid))
     wait_until(
         lambda: all(get(engine, each).finished_at for each in ids), what="both runs"

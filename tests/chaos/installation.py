@@ -33,7 +33,7 @@ from operations.sending.order import Message
 from settings import Settings, read_settings
 from tests.chaos.steps import EFFECTS
 from tests.database import execute, fetch_rows
-from tests.scheduling import add_app, edit_action, fetch_action, get, post
+from tests.scheduling import SELDOM, add_app, edit_action, fetch_action, get, post
 from tests.servers import PATIENCE_S, run_warm, wait_until
 
 #: In settings: signs of life each second, and nothing that runs out meanwhile.
@@ -159,7 +159,7 @@ class Installation:
         document = {
             "name": f"{name} {len(self.fetch_uids())}",
             "operations": {"run_task": {"name": name, "args": list(args)}},
-            "when": {"cron_rule": "0 0 29 2 *"},
+            "when": SELDOM,
             **changes,
         }
         uid = post(self.engine, **document).uid

@@ -34,7 +34,7 @@ from overview.doctor.checks.database import look_at_broker
 from overview.doctor.finding import View
 from settings import read_settings
 from tests.chaos.servers import run_redis
-from tests.scheduling import add_app, get, post
+from tests.scheduling import SELDOM, add_app, get, post
 from tests.servers import ROOT, make_folder, run_warm, wait_until
 
 QUICK = find_broker_names(Queue.QUICK, "minutehand")[0]
@@ -108,11 +108,12 @@ def test_operations_run_for_real_and_once(
     mail = post(
         engine,
         name="mail",
+        when=SELDOM,
         operations={"send_email": {"template": "hello"}},
         recipients={"users": ["ann"]},
     ).uid
     steps_asked = {"publish": {"data": True, "design": True}, "refresh": True}
-    data = post(engine, name="data", operations=steps_asked).uid
+    data = post(engine, name="data", when=SELDOM, operations=steps_asked).uid
     task = {"name": "their.task", "args": [1], "queue": "theirs"}
     task["connection"] = "shop"
     theirs = post(engine, name="theirs", operations={"run_task": task}).uid
