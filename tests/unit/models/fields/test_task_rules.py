@@ -84,13 +84,14 @@ REPORTS: dict[str, object] = {"queue": "reports"}
         # an exchange may lead to any
         (LISTED.of("shop"), {"exchange": "mail.x", **SHOP}, "exchange", "not among"),
         (RULES, {**REPORTS, "connection": "shpo"}, "connection", "'shpo'"),
-        (RULES, {**REPORTS, "connection": "shpo"}, "connection", "mean 'shop'? Write"),
+        (
+            *(RULES, {**REPORTS, "connection": "shpo"}, "connection"),
+            "Did you mean 'shop'? Write one of: shop, crm.",
+        ),
         # only an operator can help
         (
-            TaskRules("minutehand"),
-            {**REPORTS, **SHOP},
-            "connection",
-            "TASK_CONNECTIONS",
+            *(TaskRules("minutehand"), {**REPORTS, **SHOP}),
+            *("connection", "MINUTEHAND_TASK_CONNECTIONS"),
         ),
         # a task that no worker could ever take
         (replace(RULES, has_broker=False), REPORTS, "connection", "memory://"),
@@ -105,10 +106,8 @@ REPORTS: dict[str, object] = {"queue": "reports"}
         (WITH_EXCHANGES, {"exchange": "minutehand.x", **SHOP}, "exchange", "own"),
         (WITH_EXCHANGES, {"exchange": "minutehand", **SHOP}, "exchange", "own"),
         (
-            WITH_EXCHANGES,
-            {"exchange": "a", "connection": "crm"},
-            "connection",
-            "not Rab",
+            *(WITH_EXCHANGES, {"exchange": "a", "connection": "crm"}),
+            *("connection", "not RabbitMQ"),
         ),
         (WITH_EXCHANGES, {"exchange": "a"}, "connection", "not RabbitMQ"),
         (WITH_EXCHANGES, {"exchange": "a", **REPORTS, **SHOP}, "queue", "both"),

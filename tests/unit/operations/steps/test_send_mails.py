@@ -258,7 +258,9 @@ def test_recipient_at_whom_the_server_breaks_off_stops_nobody(world: World):
 
 
 @pytest.mark.parametrize(
-    ("broken", "lost"), [(BROKEN, []), (Sending(Fate.UNCERTAIN, "closed"), [*"abc"])]
+    ("broken", "lost"),
+    [(BROKEN, []), (Sending(Fate.UNCERTAIN, "closed"), [*"abc"])],
+    ids=["unreachable", "uncertain"],
 )
 def test_server_that_breaks_off_at_everybody_stops_the_step(
     world: World, broken: Sending, lost: list[str]
