@@ -74,7 +74,8 @@ def make_mailer(
     Return the mailer for *address*; nothing is opened.
 
     Args:
-        address: ``smtp://user:password@host:port`` (TLS if the server offers it),
+        address: ``smtp://user:password@host:port`` (TLS by STARTTLS, certificate
+            checked), ``smtp://host:port`` (TLS if the server offers it),
             ``smtps://...`` (TLS from the first byte, certificate checked), or a
             folder: a path, or ``file:///path``.
         sender: The From address, such as "Reports <reports@example.com>", and perhaps
@@ -319,19 +320,18 @@ class _SmtpSession:
             smtp = _InTime(host, port or _SUBMISSION_PORT, timeout=seconds)
         try:
             smtp.ehlo_or_helo_if_needed()
-            if self._address.scheme == "smtp" and smtp.has_extn("starttls"):
-                # As mail servers do among themselves: encrypted, if not verified, is
-                # better than plain. smtps:// verifies.
-                unverified = ssl.create_default_context()
-                unverified.check_hostname = False
-                unverified.verify_mode = ssl.CERT_NONE
-                smtp.starttls(context=unverified)
+            user, is_plain = self._address.username, self._address.scheme == "smtp"
+            if is_plain and (user or smtp.has_extn("starttls")):
+                context = ssl.create_default_context()
+                if not user:
+                    # As mail servers do among themselves: encrypted, if not verified,
+                    # is better than plain. A password is not for anybody who answers.
+                    context.check_hostname = False
+                    context.verify_mode = ssl.CERT_NONE
+                smtp.starttls(context=context)
                 smtp.ehlo()
-            if self._address.username:
-                smtp.login(
-                    unquote(self._address.username),
-                    unquote(self._address.password or ""),
-                )
+            if user:
+                smtp.login(unquote(user), unquote(self._address.password or ""))
         except (OSError, smtplib.SMTPException):
             smtp.close()
             raise

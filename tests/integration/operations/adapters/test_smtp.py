@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +14,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiosmtpd.controller import Controller
+from aiosmtpd.smtp import AuthResult, LoginPassword
 
 from models.errors import UsageError
 from operations.adapters.smtp import make_mailer
 from operations.mail.message import Attachment, Fate, Letterhead, Mail, Senders, Sending
-from tests.integration.test_guarded_http import run_dripping_server
+from tests.integration.test_guarded_http import (
+    AUTHORITY,
+    CERTIFICATES,
+    run_dripping_server,
+)
 from tests.mail_server import MailServer
 from tests.scheduling import MINUTE
+from tests.servers import PATIENCE_S, find_free_port
 
 NOW = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
 SENDER = "Minutehand <reports@example.org>"
@@ -161,6 +169,64 @@ def test_server_that_closes_after_each_refusal_serves_the_next():
 
     assert (Fate.UNREACHABLE, False) == (first.outcome, first.blames_server)
     assert Fate.SENT is second.outcome
+
+
+@contextmanager
+def run_asking_server(*, by_tls: bool) -> Iterator[tuple[int, list[bytes]]]:
+    """Run a server of hooks.example; give its port, and which passwords it was told."""
+    told: list[bytes] = []
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(CERTIFICATES / "hooks.example.pem")
+
+    def take(*given: object) -> AuthResult:
+        login = given[-1]
+        assert isinstance(login, LoginPassword)
+        told.append(login.password)
+        return AuthResult(success=True)
+
+    server = Controller(
+        MailServer(),
+        *("127.0.0.1", find_free_port()),
+        ready_timeout=PATIENCE_S,
+        tls_context=context if by_tls else None,
+        authenticator=take,
+        auth_require_tls=False,
+    )
+    server.start()
+    try:
+        yield server.port, told
+    finally:
+        server.stop()
+
+
+@pytest.mark.parametrize(
+    ("user", "by_tls", "is_trusted", "fate"),
+    [
+        ("ann:secret@", True, True, Fate.SENT),
+        ("ann:secret@", True, False, Fate.UNREACHABLE),
+        ("ann:secret@", False, True, Fate.UNREACHABLE),
+        ("", True, False, Fate.SENT),
+    ],
+)
+def test_password_is_told_to_the_server_alone_that_is_meant(
+    monkeypatch: pytest.MonkeyPatch,
+    user: str,
+    fate: Fate,
+    *,
+    by_tls: bool,
+    is_trusted: bool,
+):
+    """Not in plain text, nor to whoever answers in its place; mails are less secret."""
+    if is_trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(AUTHORITY))
+    find = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda _, *how: find("127.0.0.1", *how))
+
+    with run_asking_server(by_tls=by_tls) as (port, told):
+        sending = send(f"smtp://{user}hooks.example:{port}")
+
+    assert fate is sending.outcome, sending.detail
+    assert ([b"secret"] if user and fate is Fate.SENT else []) == told
 
 
 @contextmanager
