@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
-from types import FrameType
+from queue import SimpleQueue
 from typing import Annotated
 
 import sqlalchemy as sa
@@ -201,20 +201,29 @@ def up(
 @contextmanager
 def stopping_on_signals(stop: threading.Event) -> Iterator[None]:
     """Set *stop* on Ctrl-C and SIGTERM; a second one ends the process at once."""
+    asked: SimpleQueue[int | None] = SimpleQueue()
 
-    def ask(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            leave_at_once(128 + number)
-        stop.set()
+    def obey() -> None:
+        while (number := asked.get()) is not None:
+            if stop.is_set():
+                leave_at_once(128 + number)
+            stop.set()
 
+    # A handler interrupts the main thread wherever it is, such as in another handler or
+    # in stop.wait, which may have locked what stop.set needs. This queue has no lock.
+    thread = threading.Thread(target=obey, name="signals", daemon=True)
+    thread.start()
     before = {
-        number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)
+        number: signal.signal(number, lambda number, _frame: asked.put(number))
+        for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        asked.put(None)
+        thread.join()
 
 
 def leave_at_once(code: int) -> None:
